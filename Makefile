@@ -1,0 +1,28 @@
+# Everything a newcomer types. Each target makes its own environment first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint contract bench clean
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "crw-farm needs Python 3.11 to 3.13; name one: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[codex,dev]'
+	touch $@
+
+# The main job on services that it starts and stops itself.
+demo: $(VENV)/.installed
+	$(BIN)/crw demo
+
+test: $(VENV)/.installed lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build

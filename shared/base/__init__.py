@@ -1,0 +1,1 @@
+"""Ids, errors, canonical JSON, settings, logging, child processes: no flow knowledge."""

@@ -1,0 +1,145 @@
+"""Every error the farm raises on purpose, on one page.
+
+One sentence a message, facts as attributes. `reason` is the word that a journal
+row stores. A library's error is translated once, where that library is called.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class CrwError(Exception):
+    """Base of all. Shape: `str(error)` is one sentence; `reason` a word for rows; `facts` the details."""
+
+    reason = "error"
+
+    def __init__(self, sentence: str, **facts: Any) -> None:
+        super().__init__(sentence)
+        self.facts = facts
+
+
+class UsageError(CrwError):
+    """Bad input: the command prints the sentence and exits with status 2; nothing was written."""
+
+    reason = "usage"
+
+
+class SettingsError(UsageError):
+    """A setting is missing or has a value the farm cannot use."""
+
+    reason = "settings"
+
+
+class FlowError(CrwError):
+    """What a script asks wrongly; raised at the script's own line before anything is written."""
+
+    reason = "flow_error"
+
+
+# -- Postgres ------------------------------------------------------------------------------------
+
+
+class StoreError(CrwError):
+    """The journal's database did not do what was asked."""
+
+    reason = "journal"
+
+
+class StoreUnavailable(StoreError):
+    """Postgres cannot be reached now; may be tried again."""
+
+    reason = "store_unavailable"
+
+
+class SchemaMismatch(StoreError, UsageError):
+    """The database's schema version is not this program's."""
+
+    reason = "schema_version"
+
+
+class RowRefused(StoreError):
+    """The database itself refused one member of a group for its content (too large, not storable)."""
+
+    reason = "row_refused"
+
+
+class RightLost(StoreError):
+    """The writer's claim or lease is no longer its own: it must stop, whatever it was doing."""
+
+    reason = "right_lost"
+
+
+class RunStopping(StoreError):
+    """`stop` is set on the run (pause or cancel): no intent of it may commit any more."""
+
+    reason = "run_stopping"
+
+
+class BudgetSpent(StoreError):
+    """The run's cap on turns is reached: the turn's intent was refused."""
+
+    reason = "budget"
+
+
+# -- the broker ----------------------------------------------------------------------------------
+
+
+class BrokerUnavailable(CrwError):
+    """Redis or Valkey cannot be reached now. A message may or may not have gone out."""
+
+    reason = "broker_unavailable"
+
+
+# -- commands and git ----------------------------------------------------------------------------
+
+
+class CommandFailed(CrwError):
+    """A child process ended with another status than 0. Facts: argv, exit_status, output."""
+
+    reason = "command_failed"
+
+
+class CommandTimeout(CommandFailed):
+    """A child process passed its deadline and was killed with its process group."""
+
+    reason = "command_timeout"
+
+
+class GitError(CommandFailed):
+    """git refused. Facts: argv, exit_status, output (its standard error)."""
+
+    reason = "git"
+
+
+class WorktreeError(CrwError):
+    """A directory cannot be made, read or snapshotted: the call is held `worktree_failed`."""
+
+    reason = "worktree_failed"
+
+
+# -- the App Server: three fates of a request ----------------------------------------------------
+
+
+class HostError(CrwError):
+    """Base of what the App Server side can raise."""
+
+    reason = "host_infra"
+
+
+class NotSent(HostError):
+    """The request did not leave this process, or the server said it did not take it: may be sent again."""
+
+    reason = "not_sent"
+
+
+class Refused(HostError):
+    """A definitive answer: the server refused the request. Facts: code, data, method."""
+
+    reason = "refused"
+
+
+class AnswerLost(HostError):
+    """The request may have had its effect: look it up on the host, never send it again."""
+
+    reason = "answer_lost"

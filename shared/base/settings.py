@@ -1,0 +1,192 @@
+"""Every setting of the farm, in one place.
+
+Read from `crw.toml` (the file `CRW_CONFIG` names, else `./crw.toml`, else
+`~/.config/crw/crw.toml`) with `CRW_*` variables over it; `__` goes into a table:
+`CRW_CODEX__BIN`. Only entry points read them; what a run needs of them is copied
+into the run's own record at submit, so that a host's file cannot change a run.
+Source: design of the farm, "The command line".
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from shared.base.errors import SettingsError
+from shared.base.log import mask_url
+
+Seconds = Annotated[float, Field(gt=0)]
+Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class RoleSettings(_Table):
+    """One role: which model answers for it and what its sandbox may do."""
+
+    model: str | None = Field(default=None, description="the model's name; no role has one built in")
+    effort: str | None = Field(default=None, description="reasoning effort, for instance low, medium, high")
+    sandbox: Sandbox | None = Field(default=None, description="read-only, workspace-write or danger-full-access")
+    prompt: str | None = Field(default=None, description="a file with the role's instructions, relative to crw.toml")
+    auto_compact_token_limit: int | None = Field(
+        default=None, gt=0, description="tokens after which the thread is compacted"
+    )
+    network: bool = Field(default=False, description="whether the sandbox of a writing role may use the network")
+
+
+class CodexSettings(_Table):
+    """How this host runs its App Server."""
+
+    bin: str | None = Field(
+        default=None,
+        description="an explicit codex executable; else the wheel's, else the one on PATH",
+    )
+    config: dict[str, Any] = Field(
+        default_factory=dict, description="a table passed as -c overrides, for instance a model provider"
+    )
+    home: Path | None = Field(default=None, description="this host's Codex home; default <state_dir>/codex-home")
+    models: list[str] = Field(
+        default_factory=list, description="the models a configured provider has; empty: any name is taken"
+    )
+    request_timeout_seconds: Seconds = Field(
+        default=30.0, description="how long one request to the App Server may take"
+    )
+    local_only: bool = Field(default=True, description="apps, web search and MCP servers stay off")
+
+
+class GitSettings(_Table):
+    """Who makes the farm's commits."""
+
+    author_name: str = Field(default="crw-farm", description="author and committer of the farm's commits")
+    author_email: str = Field(default="crw-farm@localhost", description="their address")
+    timeout_seconds: Seconds = Field(default=600.0, description="how long one git command may take")
+
+
+class FlowerSettings(_Table):
+    """Where Flower listens, and behind which login."""
+
+    address: str = Field(default="127.0.0.1", description="address Flower binds")
+    port: int = Field(default=5555, ge=0, le=65535, description="port Flower listens on")
+    user: str = Field(default="crw", description="its login")
+    password: str | None = Field(default=None, repr=False, description="its password; `crw up` makes one")
+
+
+class Settings(BaseSettings):
+    """All settings; `crw doctor` shows them with secrets masked."""
+
+    model_config = SettingsConfigDict(env_prefix="CRW_", env_nested_delimiter="__", extra="forbid")
+
+    database_url: str | None = Field(default=None, description="postgresql+psycopg2://user@host/db: the journal")
+    admin_database_url: str | None = Field(
+        default=None, description="the owner's URL that `crw db upgrade` uses; default database_url"
+    )
+    broker_url: str | None = Field(default=None, description="redis:// or redis+socket:// URL of Redis or Valkey")
+    state_dir: Path = Field(
+        default=Path("~/.local/state/crw"), description="this host's directory: mirrors, worktrees, Codex home, logs"
+    )
+    host_name: str = Field(default_factory=socket.gethostname, description="this host's name on the farm")
+    labels: list[str] = Field(default_factory=list, description="what this host offers; runs may ask for one")
+    concurrency: int = Field(default=4, ge=1, le=256, description="calls at once in the worker")
+    max_runs: int = Field(default=200, ge=1, description="runs one scheduler drives at once")
+    setup: str | None = Field(default=None, description="command that prepares each fresh worktree and checkout")
+    setup_timeout_seconds: Seconds = Field(default=900.0, description="how long `setup` may take")
+    verify_timeout_seconds: Seconds = Field(default=3600.0, description="how long a verify command may take")
+    call_deadline_seconds: Seconds = Field(default=6 * 3600.0, description="how long a call may take from its claim")
+    lease_seconds: Seconds = Field(default=30.0, description="how long a worker or scheduler may stay silent")
+    sweep_seconds: Seconds = Field(default=5.0, description="pause between two sweeps of a scheduler")
+    poll_seconds: Seconds = Field(default=2.0, description="pause between two polls where no wake-up came")
+    drain_seconds: Seconds = Field(default=20.0, description="grace of a stopping worker")
+    host_lost_after_seconds: Seconds = Field(default=1800.0, description="silence after which a host counts as lost")
+    worker_crash_limit: int = Field(default=3, ge=1, description="worker deaths a call survives before it is held")
+    min_free_bytes: int = Field(
+        default=1 << 30, ge=0, description="below this much free space in state_dir the worker claims nothing"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="what is logged")
+    codex: CodexSettings = Field(default_factory=lambda: CodexSettings())
+    git: GitSettings = Field(default_factory=lambda: GitSettings())
+    flower: FlowerSettings = Field(default_factory=lambda: FlowerSettings())
+    roles: dict[str, RoleSettings] = Field(default_factory=dict, description="one table a role")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # The file's values come in through the constructor, so the environment has to stand before it.
+        return env_settings, init_settings
+
+
+def config_file() -> Path | None:
+    """The configuration file in force, or None.
+
+    Raises:
+        SettingsError: `CRW_CONFIG` names a file that is not there.
+    """
+    named = os.environ.get("CRW_CONFIG")
+    if named:
+        if not Path(named).is_file():
+            raise SettingsError(f"CRW_CONFIG names {named}, which is no file; correct the path or unset it")
+        return Path(named)
+    for candidate in (Path("crw.toml"), Path("~/.config/crw/crw.toml").expanduser()):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+# Shorter names that the documentation promises beside the nested ones.
+_SHORT_VARIABLES = {"CRW_CODEX_BIN": "CRW_CODEX__BIN"}
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """The settings in force; `overrides` are a command's own options and win over everything.
+
+    Raises:
+        SettingsError: a file that does not parse, an unknown setting or a value that does not fit.
+    """
+    path = config_file()
+    values: dict[str, Any] = {}
+    if path is not None:
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+            raise SettingsError(f"{path} does not parse: {error}; mend it and try again") from None
+        for role in values.get("roles", {}).values():
+            if isinstance(role, dict) and isinstance(role.get("prompt"), str):
+                role["prompt"] = str((path.parent / role["prompt"]).resolve())
+    for short, nested in _SHORT_VARIABLES.items():
+        if short in os.environ:
+            os.environ.setdefault(nested, os.environ[short])
+    try:
+        settings = Settings(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise SettingsError(f"setting {name}: {first['msg']} (in {path or 'the environment'})") from None
+    if overrides:
+        settings = settings.model_copy(update={name: value for name, value in overrides.items() if value is not None})
+    # Resolved once, here: two spellings of one directory must not be two hosts.
+    settings.state_dir = settings.state_dir.expanduser().absolute()
+    return settings
+
+
+def masked(settings: Settings) -> dict[str, Any]:
+    """The settings as plain data for showing, with passwords replaced by `***`."""
+    values = settings.model_dump(mode="json")
+    for name in ("database_url", "admin_database_url", "broker_url"):
+        if values[name]:
+            values[name] = mask_url(values[name])
+    if values["flower"]["password"]:
+        values["flower"]["password"] = "***"
+    return values

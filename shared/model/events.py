@@ -1,0 +1,94 @@
+"""Every word a journal row can have, its class, and one line of meaning.
+
+Two tables hold rows: `flow_calls` (rows of a call) and `flow_events` (rows of the
+run and its flow). The class decides when a row is durable and what it allows:
+
+* intent: committed alone or with a group before the effect it announces is sent;
+* terminal: ends an attempt of a call, closes its claim in the same transaction;
+* observation: what was seen; may wait 200 ms for the next group;
+* flow and run: rows of `flow_events`.
+
+`sends` marks the intents whose effect may outlive the worker: from such a row on a
+dead worker's call is stranded on its host instead of open for everybody.
+Source: journal document, "Persistence"; definition of row kinds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class RowClass(StrEnum):
+    """When a row is durable and what it means for its call."""
+
+    INTENT = "intent"
+    TERMINAL = "terminal"
+    OBSERVATION = "observation"
+    FLOW = "flow"
+    RUN = "run"
+
+
+@dataclass(frozen=True)
+class RowKind:
+    """One row word: `word` as stored, its class, whether it marks the claim as sent, its meaning."""
+
+    word: str
+    row_class: RowClass
+    meaning: str
+    sends: bool = False
+
+
+def _table(*kinds: RowKind) -> dict[str, RowKind]:
+    return {kind.word: kind for kind in kinds}
+
+
+_I, _T, _O, _F, _R = RowClass.INTENT, RowClass.TERMINAL, RowClass.OBSERVATION, RowClass.FLOW, RowClass.RUN
+
+ROW_KINDS: dict[str, RowKind] = _table(
+    RowKind("prepared", _I, "the scheduler opened an attempt of a call: its input is on record"),
+    RowKind("placed", _I, "a worker chose the call's directory: host, allocation, verified snapshot"),
+    RowKind("thread_requested", _I, "thread/start is about to be sent", sends=True),
+    RowKind("fork_requested", _I, "thread/fork is about to be sent", sends=True),
+    RowKind("turn_requested", _I, "turn/start is about to be sent", sends=True),
+    RowKind("interrupt_requested", _I, "turn/interrupt is about to be sent", sends=True),
+    RowKind("command_started", _I, "an op is about to run a command", sends=True),
+    RowKind("push_requested", _I, "an op is about to move a ref on the hub", sends=True),
+    RowKind("completed", _T, "the attempt has its result"),
+    RowKind("null_model", _T, "the model gave no usable answer: output is null"),
+    RowKind("refused", _T, "the attempt was refused for good: pair, policy, or the host's definitive no"),
+    RowKind("held", _T, "the attempt stopped before its result and may go on in place"),
+    RowKind("outcome_unknown", _T, "something was sent and what came of it cannot be proven"),
+    RowKind("superseded", _T, "a resume or a lost host ended the attempt: another one takes its place"),
+    RowKind("withdrawn", _T, "the run was stopped before anybody claimed the call"),
+    RowKind("thread_started", _O, "the thread exists: id, pair read back, directory, generation"),
+    RowKind("fork_started", _O, "the forked thread exists"),
+    RowKind("turn_started", _O, "the server took the turn"),
+    RowKind("user_message_seen", _O, "the turn's input is on the server's disk"),
+    RowKind("turn_ended", _O, "the turn ended: its status, usage and transcript"),
+    RowKind("interrupted", _O, "the interrupted turn was seen ended"),
+    RowKind("usage", _O, "tokens a turn has used so far"),
+    RowKind("command_ended", _O, "the op's command ended: status, seconds, log"),
+    RowKind("phase", _F, "the script named the phase it is in"),
+    RowKind("log", _F, "the script said something"),
+    RowKind("clock", _F, "the database's time that the script was given at this position"),
+    RowKind("join_settled", _F, "all item paths of a join ended: the digest of their results"),
+    RowKind("escalation", _F, "somebody should look: reason and ask"),
+    RowKind("waiting_for_host", _F, "a call waits for a host that is silent"),
+    RowKind("cancel_waiting", _F, "the cancelled run waits for the ops named here"),
+    RowKind("started", _R, "a process began to drive the run: lineage, digests, backend"),
+    RowKind("finished", _R, "the run ended: status, error_kind, result"),
+)
+
+TERMINAL_WORDS = frozenset(word for word, kind in ROW_KINDS.items() if kind.row_class is _T)
+INTENT_WORDS = frozenset(word for word, kind in ROW_KINDS.items() if kind.row_class is _I)
+SENDING_WORDS = frozenset(word for word, kind in ROW_KINDS.items() if kind.sends)
+
+
+def row_kind(word: str) -> RowKind:
+    """The kind with this word.
+
+    Raises:
+        KeyError: no such word; a row kind that this program does not know is never skipped.
+    """
+    return ROW_KINDS[word]

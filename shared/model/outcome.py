@@ -1,0 +1,66 @@
+"""How a call ended, as the script and everybody else sees it.
+
+Source: design of the farm, "The flow script"; journal document, "The replayed CallResult".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Status(StrEnum):
+    """The statuses of an ended call. A call that did not complete is a result, not an exception."""
+
+    COMPLETED = "completed"
+    NULL_MODEL = "null_model"
+    REFUSED = "refused"
+    HELD = "held"
+    OUTCOME_UNKNOWN = "outcome_unknown"
+    SUPERSEDED = "superseded"
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True)
+class Meta:
+    """What the rows of a call say about it.
+
+    Shape: `requested` and `configured` are `(model, effort)` pairs; `turns` the
+    number of turns sent; `repair` whether the repair turn was; `tokens` the sum
+    over its turns; `first_seq`/`last_seq` of the newest attempt.
+    """
+
+    call_id: str
+    kind: str
+    role: str | None = None
+    requested: tuple[str, str] | None = None
+    configured: tuple[str, str] | None = None
+    thread_id: str | None = None
+    turn_id: str | None = None
+    turns: int = 0
+    repair: bool = False
+    tokens: int | None = None
+    first_seq: int = 0
+    last_seq: int = 0
+    host: str | None = None
+    node_id: str | None = None
+    attempt: int = 0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The newest attempt of a call, ended. `output` is the parsed answer (None unless completed)."""
+
+    status: Status
+    output: Any
+    reason: str | None
+    meta: Meta
+    result_digest: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the call completed."""
+        return self.status is Status.COMPLETED
