@@ -29,7 +29,8 @@ class RunSpec:
         args: the arguments, a JSON value.
         hub: URL or absolute path of the repository the run was started on.
         base: the commit (40 hex) the run starts from.
-        target: the branch that `integrate` moves unless told otherwise.
+        target: the branch that `integrate` moves unless told otherwise; empty for the run's own,
+            which `target_branch` names: the id must not be part of what a repeated submit is compared with.
         label: a host label the calls of the run need, or None for any host.
         roles: name -> role with its pair, sandbox and prompt.
         setup: command that prepares a fresh worktree, or None.
@@ -66,6 +67,10 @@ class RunSpec:
         """The spec that `to_json` gave."""
         roles = {name: Role(**role) for name, role in data["roles"].items()}
         return cls(**{**data, "roles": roles})
+
+    def target_branch(self, run_id: str) -> str:
+        """The branch that `integrate` moves when the script names none."""
+        return self.target or f"crw/{run_id}"
 
     def digest(self) -> str:
         """What a repeated submit under the same key must equal."""
