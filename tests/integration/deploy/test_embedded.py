@@ -1,0 +1,63 @@
+"""The bundled servers are real, keep what was committed over a kill, and die with their parent."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import closing
+
+import psutil
+import psycopg2
+
+from deploy.embedded import Postgres, Valkey
+from tests.waiting import wait_until
+
+PARENT = """
+import sys, time
+from pathlib import Path
+from deploy.embedded import Postgres, Valkey
+p, v = Postgres(Path(sys.argv[1]) / "p"), Valkey(Path(sys.argv[1]) / "v")
+p.start(); v.start()
+print(p.child.pid, v.child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def connect(server):
+    return closing(psycopg2.connect(host=str(server.sockets), user="postgres", dbname="postgres"))
+
+
+def test_a_committed_row_survives_a_kill(tmp_path):
+    with Postgres(tmp_path) as server:
+        with connect(server) as connection:
+            connection.cursor().execute("create table kept (n int); insert into kept values (7)")
+            connection.commit()
+        server.kill()
+        server.start()
+        with connect(server) as connection:
+            cursor = connection.cursor()
+            cursor.execute("select n, current_setting('fsync') from kept")
+            assert cursor.fetchone() == (7, "on")
+
+
+def test_valkey_keeps_its_queue_over_a_restart(tmp_path):
+    with Valkey(tmp_path) as server:
+        server.client().lpush("farm", "message")
+        server.stop()
+        server.start()
+        assert server.client().llen("farm") == 1
+
+
+def test_servers_die_with_a_killed_parent(tmp_path):
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, str(tmp_path)], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
+    assert parent.stdout is not None
+    pids = [int(pid) for pid in parent.stdout.readline().split()]
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+
+    def gone():
+        return all(not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie" for pid in pids)
+
+    wait_until(gone, 15, "both servers to end")
