@@ -1,0 +1,131 @@
+"""The farm's own processes as supervised children: start by module name, watch, stop by process group.
+
+Every child leads a session of its own, so that a Ctrl-C of the terminal reaches the
+parent alone, which then stops the children in an order of its choice; whatever a child
+left in its group is killed by that group's number. The kernel ends a child with its
+parent's thread, so a killed parent leaves none behind. Secrets travel in the environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from shared.base.command import die_with_parent
+from shared.base.errors import CrwError
+
+TAIL_LINES = 15
+
+
+class ChildDied(CrwError):
+    """A process that should run on has ended. Facts: name, exit_status, log."""
+
+    reason = "child_died"
+
+
+class Child:
+    """One process of the farm, its output in a log file.
+
+    Call `start` from a thread that lives as long as the child should.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        arguments: Sequence[str] = (),
+        *,
+        log: Path,
+        environment: Mapping[str, str],
+        cwd: Path,
+    ) -> None:
+        self.name = name
+        self.log = log
+        # -P: modules of the working directory must not stand in for the program's own.
+        self._argv = [sys.executable, "-P", "-m", module, *arguments]
+        self._environment = dict(environment)
+        self._cwd = cwd
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id; the child must have been started."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process has been started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the process; its output is appended to the log."""
+        with open(self.log, "ab") as log:
+            self._process = subprocess.Popen(
+                self._argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self._cwd,
+                env=self._environment,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
+
+    def check(self) -> None:
+        """Raise when the process has ended.
+
+        Raises:
+            ChildDied: with the end of its log.
+        """
+        if self._process is None or self._process.poll() is None:
+            return
+        raise ChildDied(
+            f"{self.name} ended with status {self._process.returncode}; the end of {self.log}:\n{self.tail()}",
+            name=self.name,
+            exit_status=self._process.returncode,
+            log=str(self.log),
+        )
+
+    def tail(self, lines: int = TAIL_LINES) -> str:
+        """The last lines of the log, indented."""
+        with contextlib.suppress(OSError):
+            return "\n".join(f"    {line}" for line in self.log.read_text(errors="replace").splitlines()[-lines:])
+        return ""
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM to the process itself; what it started is its own to stop."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def stop(self, grace_seconds: float) -> None:
+        """End the process: SIGTERM, the grace, then SIGKILL to all that is left of its group."""
+        if self._process is None:
+            return
+        self.ask_to_stop()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(grace_seconds)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+def stop_all(children: Sequence[Child], grace_seconds: float) -> None:
+    """Stop children side by side, all within one grace."""
+    for child in children:
+        child.ask_to_stop()
+    end = time.monotonic() + grace_seconds
+    for child in children:
+        child.stop(max(0.1, end - time.monotonic()))
+
+
+def clean_environment(**variables: str) -> dict[str, str]:
+    """This process's environment without any `CRW_*` setting, and these instead."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CRW_")}
+    return kept | variables
