@@ -1,0 +1,70 @@
+"""Options and arguments that several commands share, spelled once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from shared.base.errors import UsageError
+from shared.base.ids import RunId, is_run_id
+
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON objects, one a line, instead of text.")
+
+
+class RunArgument(click.ParamType[RunId]):
+    """A run id; anything else is refused before a database is asked."""
+
+    name = "run"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> RunId:
+        """Check the id's form."""
+        if not is_run_id(str(value)):
+            raise UsageError(f"{value!r} is no run id (r and 12 letters or digits); 'crw flow ps' lists the runs")
+        return RunId(str(value))
+
+
+run_argument = click.argument("run", type=RunArgument())
+
+
+def parse_arguments(text: str | None, file: Path | None) -> Any:
+    """The script's arguments: JSON given on the command line or in a file, `{}` when neither is.
+
+    Raises:
+        UsageError: both are given, the file cannot be read, or it is no JSON.
+    """
+    if text is not None and file is not None:
+        raise UsageError("--args and --args-file are both given; keep one of them")
+    source = "--args"
+    if file is not None:
+        source = str(file)
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"the arguments file {file} cannot be read ({error}); name a JSON file") from None
+    if text is None:
+        return {}
+    return parse_json(text, source)
+
+
+def parse_json(text: str, source: str) -> Any:
+    """JSON text as a value; `source` says in the refusal where it stands.
+
+    Raises:
+        UsageError: it is no JSON.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise UsageError(
+            f"{source} is not JSON: {error.msg} at line {error.lineno} column {error.colno}; "
+            """write for instance --args '{"goal": "..."}'"""
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{source} is not JSON: {error}") from None
+
+
+def _refuse_constant(token: str) -> Any:
+    raise ValueError(f"{token} is no JSON value")

@@ -1,0 +1,70 @@
+"""Rows as a follower prints them: one line, or one JSON object, a row. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from scheduler.cli.output import count, one_line
+from scheduler.cli.view import lane_name
+from shared.model.events import TERMINAL_WORDS
+from shared.model.rows import CallRow, EventRow, Row
+
+_TEXT_WIDTH = 120
+# What a person who follows a run needs no line for: the row before or after it says the same.
+_UNSAID = frozenset(
+    {"usage", "user_message_seen", "thread_requested", "fork_requested", "turn_started", "clock", "push_requested"}
+)
+
+
+def row_record(row: Row) -> dict[str, Any]:
+    """A row as a JSON object: the columns that have a value, `detail` or `data` as they are."""
+    values = {name: value for name, value in asdict(row).items() if value is not None and name != "result"}
+    values["written_at"] = row.written_at.isoformat()
+    return {"table": "flow_calls" if isinstance(row, CallRow) else "flow_events", **values}
+
+
+def row_line(row: Row) -> str | None:
+    """A row as a line for a person, or None when it is not worth one."""
+    word = row.event if isinstance(row, CallRow) else row.kind
+    if word in _UNSAID:
+        return None
+    lane = lane_name(row.path or "main")
+    text = _call_words(row) if isinstance(row, CallRow) else _event_words(row)
+    return f"{row.written_at:%H:%M:%S}  {lane:<14} {text}".rstrip()
+
+
+def _call_words(row: CallRow) -> str:
+    name = (row.role or row.kind) if row.kind == "agent" else row.kind
+    words = [f"{name:<12} {row.event}"]
+    reason = row.detail.get("reason")
+    if reason:
+        words.append(f"({reason})")
+    if row.label:
+        words.append(f'"{one_line(row.label, _TEXT_WIDTH)}"')
+    if row.event == "placed":
+        words.append(f"on {row.host}")
+    if row.event == "command_ended":
+        words.append(f"exit {row.detail.get('exit_status')}")
+    if row.event in TERMINAL_WORDS:
+        if row.commit_sha and row.kind == "commit":
+            words.append(row.commit_sha[:12])
+        if row.tokens is not None:
+            words.append(f"{count(row.tokens)} tokens")
+        words.append(row.call_id)
+    return " ".join(words)
+
+
+def _event_words(row: EventRow) -> str:
+    if row.kind == "phase":
+        return f"== {one_line(str(row.data.get('name') or row.label or ''), _TEXT_WIDTH)} =="
+    if row.kind == "log":
+        return one_line(str(row.data.get("message", "")), _TEXT_WIDTH * 2)
+    if row.kind == "waiting_for_host":
+        return f"waits for host {row.data.get('host')}"
+    if row.kind == "finished":
+        kind = row.data.get("error_kind")
+        return f"run {row.data.get('status', 'finished')}" + (f" ({kind})" if kind else "")
+    if row.kind == "started":
+        return "run started"
+    return f"{row.kind} {one_line(str(row.label or ''), _TEXT_WIDTH)}".rstrip()

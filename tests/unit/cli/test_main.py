@@ -1,0 +1,89 @@
+"""One place turns errors into sentences and exit statuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import click
+import pytest
+
+from scheduler.cli import main as program
+from shared.base.errors import StoreUnavailable, UsageError
+
+
+@pytest.fixture
+def raising(monkeypatch: pytest.MonkeyPatch):
+    """Make `crw` raise whatever it is given, as a command would."""
+
+    def arrange(error: BaseException) -> None:
+        def fail(**_given: object) -> None:
+            raise error
+
+        monkeypatch.setattr(program.crw, "main", fail)
+
+    return arrange
+
+
+@pytest.mark.req("K71")
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (UsageError("no script; name one"), "crw: no script; name one\n"),
+        (StoreUnavailable("Postgres does not answer\nat host:5432"), "crw: Postgres does not answer at host:5432\n"),
+    ],
+)
+def test_an_error_is_one_sentence_on_stderr_with_status_2(raising, capsys, error, sentence):
+    raising(error)
+    assert program.run(["flow", "ps"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", sentence)
+
+
+@pytest.mark.req("K71")
+def test_an_error_in_json_mode_is_an_object_on_stderr(raising, capsys):
+    raising(UsageError("no script; name one"))
+    assert program.run(["flow", "ps", "--json"]) == 2
+    assert json.loads(capsys.readouterr().err) == {"error": "no script; name one", "reason": "usage"}
+
+
+def test_ctrl_c_is_status_130_without_a_traceback(raising, capsys):
+    raising(click.Abort())
+    assert program.run([]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_a_fault_of_the_program_is_neither_status_1_nor_2(raising, capsys):
+    raising(KeyError("unthought of"))
+    assert program.run([]) == 70
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.req("K71")
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["flwo"], "crw: 'crw flwo' is no command; did you mean 'crw flow'?\n"),
+        (["--colour"], "crw: no such option '--colour'; see 'crw --help'\n"),
+    ],
+)
+def test_an_unusable_command_line_says_where_to_read_on(capsys, arguments, sentence):
+    assert program.run(arguments) == 2
+    assert capsys.readouterr().err == sentence
+
+
+def test_help_imports_no_command_and_no_library_of_a_command():
+    listed = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; from scheduler.cli.main import run; run(['--help']);"
+            "print(sorted(m for m in sys.modules if m.split('.')[0] in ('sqlalchemy', 'celery', 'rich', 'pydantic')))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert listed.endswith("[]\n")
+    assert "check everything" in listed

@@ -1,0 +1,33 @@
+"""Words for people: cut, cleaned, aligned."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.cli.output import Table, clean, count, duration, one_line, plain_table, size
+
+
+def test_control_characters_and_lone_surrogates_never_reach_the_terminal():
+    assert clean("a\x1b[31mred\x07\x00\tb\n\ud800") == "a[31mred\tb\n?"
+
+
+def test_one_line_folds_blanks_and_cuts_with_an_ellipsis():
+    assert one_line("a\n  b\tc") == "a b c"
+    assert one_line("abcdef", 4) == "abc…"
+
+
+def test_a_plain_table_aligns_its_columns_and_leaves_no_trailing_blanks():
+    table = Table(("NAME", "N"), (("core", "7"), ("x", "")), frozenset({"N"}))
+    assert plain_table(table) == "NAME  N\ncore  7\nx"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(None, "-"), (4.9, "4s"), (187, "3m07s"), (7500, "2h05m"), (273600, "3d04h")]
+)
+def test_durations_are_short(seconds, words):
+    assert duration(seconds) == words
+
+
+def test_numbers_and_sizes_are_short():
+    assert [count(n) for n in (None, 950, 1234, 3_400_000)] == ["-", "950", "1.2k", "3.4M"]
+    assert [size(n) for n in (None, 12, 3 << 20, 5 << 40)] == ["-", "12 B", "3 MiB", "5.0 TiB"]
