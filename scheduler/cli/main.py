@@ -20,15 +20,9 @@ EXIT_INTERRUPTED = 130
 EXIT_FAULT = 70
 
 _COMMANDS = {
-    "demo": ("scheduler.cli.demo", "the main job on services of its own: lanes, agents, commits"),
-    "up": ("scheduler.cli.up", "a farm on this machine until Ctrl-C"),
-    "flow": ("scheduler.cli.flow", "start, watch and steer runs"),
-    "host": ("scheduler.cli.host", "the hosts of the farm"),
     "scheduler": ("scheduler.cli.scheduler", "one scheduler process"),
     "worker": ("scheduler.cli.worker", "the worker process of this host"),
     "flower": ("scheduler.cli.flower", "Flower over the farm's tasks, read-only"),
-    "db": ("scheduler.cli.db", "the journal's schema"),
-    "doctor": ("scheduler.cli.doctor", "check everything; each failure with its mend"),
 }
 
 

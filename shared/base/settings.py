@@ -10,6 +10,7 @@ Source: design of the farm, "The command line".
 from __future__ import annotations
 
 import os
+import re
 import socket
 import tomllib
 from pathlib import Path
@@ -183,10 +184,20 @@ def load_settings(**overrides: Any) -> Settings:
 
 def masked(settings: Settings) -> dict[str, Any]:
     """The settings as plain data for showing, with passwords replaced by `***`."""
-    values = settings.model_dump(mode="json")
-    for name in ("database_url", "admin_database_url", "broker_url"):
-        if values[name]:
-            values[name] = mask_url(values[name])
-    if values["flower"]["password"]:
-        values["flower"]["password"] = "***"
-    return values
+    return _mask_secrets(settings.model_dump(mode="json"))
+
+
+# Tables of the user's own, codex.config above all, may carry logins under any of these names.
+_SECRET = re.compile(r"password|secret|token$|api[-_]?key|authorization|credential|bearer", re.IGNORECASE)
+
+
+def _mask_secrets(values: dict[str, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, dict):
+            shown[name] = _mask_secrets(value)
+        elif isinstance(value, str) and value:
+            shown[name] = "***" if _SECRET.search(name) else mask_url(value)
+        else:
+            shown[name] = value
+    return shown

@@ -64,7 +64,7 @@ def test_a_fault_of_the_program_is_neither_status_1_nor_2(raising, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["flwo"], "crw: 'crw flwo' is no command; did you mean 'crw flow'?\n"),
+        (["wroker"], "crw: 'crw wroker' is no command; did you mean 'crw worker'?\n"),
         (["--colour"], "crw: no such option '--colour'; see 'crw --help'\n"),
     ],
 )
@@ -86,4 +86,4 @@ def test_help_imports_no_command_and_no_library_of_a_command():
         check=True,
     ).stdout
     assert listed.endswith("[]\n")
-    assert "check everything" in listed
+    assert "one scheduler process" in listed
