@@ -143,3 +143,33 @@ class AnswerLost(HostError):
     """The request may have had its effect: look it up on the host, never send it again."""
 
     reason = "answer_lost"
+
+
+class TurnActive(Refused):
+    """turn/start met a turn that is running on the thread: nothing was sent to it. Look that turn up."""
+
+    reason = "turn_active"
+
+
+class ThreadMissing(Refused):
+    """The server knows no such thread, or has not loaded it; on another home or boot this proves nothing."""
+
+    reason = "thread_missing"
+
+
+class ThreadBusy(Refused):
+    """Another process has the thread's writer lock: whatever it last did may still be running."""
+
+    reason = "thread_busy"
+
+
+class EchoMismatch(Refused):
+    """The server took the thread with other settings than it was asked for. Facts: thread, differences."""
+
+    reason = "pair_refused"
+
+
+class Unreadable(HostError):
+    """A turn's items cannot be read in full: that is not an empty turn."""
+
+    reason = "unreadable"

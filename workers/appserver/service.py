@@ -1,0 +1,194 @@
+"""The host's one App Server, started again under a new generation when it died.
+
+Source: design of the farm, "Processes"; settled conflict of one server a host.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from shared.base.errors import HostError, NotSent, Refused
+from shared.base.settings import Settings
+from workers.appserver.home import account_digest, find_mcp_servers, prepare_home
+from workers.appserver.launch import plan_arguments, plan_environment
+from workers.appserver.process import AppServer, Launch
+from workers.appserver.rpc import BeforeSend
+from workers.appserver.runtime import find_codex
+from workers.appserver.threads import Threads
+from workers.appserver.turns import Turns
+
+log = structlog.get_logger(__name__)
+
+_STARTS = 5
+_STARTS_WITHIN_SECONDS = 60.0
+_BUILT_IN_PROVIDER = "openai"
+
+
+class AppServerConnection:
+    """One generation of the server, as a call uses it.
+
+    Shape: `threads` and `turns` are what can be asked; `generation` and `version`
+    go into rows. When the server dies, all that waits on it raises AnswerLost.
+    """
+
+    def __init__(self, server: AppServer, models: list[str]) -> None:
+        self.generation = server.generation
+        self.version = server.version
+        self.threads = Threads(server.rpc)
+        self.turns = Turns(server.rpc, server.router)
+        self._server = server
+        self._models = models
+
+    @property
+    def alive(self) -> bool:
+        """Whether this generation still runs."""
+        return self._server.alive
+
+    @property
+    def rate_limits(self) -> dict[str, Any]:
+        """The account's windows as last reported."""
+        return self._server.router.rate_limits
+
+    def request(self, method: str, params: dict[str, Any], *, timeout_seconds: float | None = None) -> dict[str, Any]:
+        """Any request of the protocol. Raises NotSent, Refused, AnswerLost."""
+        return self._server.rpc.request(method, params, timeout_seconds=timeout_seconds)
+
+    def account(self) -> dict[str, Any] | None:
+        """Who is logged in, as the server says it; None for nobody. Raises as `request` does."""
+        found = self.request("account/read", {}).get("account")
+        return found if isinstance(found, dict) else None
+
+    def check_pair(self, model: str, effort: str) -> None:
+        """Refuse a pair that the provider does not have: the server itself would echo any text.
+
+        A configured provider is held against `codex.models` (empty: any name), the
+        built-in one against the server's own catalogue.
+
+        Raises:
+            Refused: reason `pair_refused`. NotSent, AnswerLost.
+        """
+        provider = self._server.config.get("model_provider") or _BUILT_IN_PROVIDER
+        if provider != _BUILT_IN_PROVIDER:
+            if self._models and model not in self._models:
+                raise _pair_refused(f"model {model!r} is not in codex.models ({', '.join(self._models)})")
+            return
+        efforts = self._catalogue().get(model)
+        if efforts is None:
+            raise _pair_refused(f"the App Server's catalogue has no model {model!r}")
+        if effort not in efforts:
+            raise _pair_refused(f"model {model!r} has no effort {effort!r}, only {', '.join(efforts)}")
+
+    def _catalogue(self) -> dict[str, list[str]]:
+        catalogue: dict[str, list[str]] = {}
+        cursor: str | None = None
+        while True:
+            params = {"includeHidden": True, **({"cursor": cursor} if cursor else {})}
+            page = self.request("model/list", params)
+            for model in page.get("data") or []:
+                efforts = [str(e.get("reasoningEffort")) for e in model.get("supportedReasoningEfforts") or []]
+                catalogue[str(model.get("model"))] = efforts
+            cursor = page.get("nextCursor")
+            if not cursor:
+                return catalogue
+
+
+def _pair_refused(sentence: str) -> Refused:
+    error = Refused(sentence)
+    error.reason = "pair_refused"
+    return error
+
+
+class AppServerService:
+    """Starts the server when it is first needed and again after it died, at a limited rate.
+
+    Args:
+        pass_fds: descriptors the server inherits: the lock of the state directory.
+        before_send: asked with method and params right before each frame; what it
+            raises goes to the caller and the frame stays here. Where a worker
+            compares its lease.
+        on_exit: told the generation that ended, from a thread of the service.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        state_dir: Path,
+        *,
+        pass_fds: tuple[int, ...] = (),
+        before_send: BeforeSend | None = None,
+        on_exit: Callable[[str], None] = lambda generation: None,
+    ) -> None:
+        self._settings = settings.codex
+        self._state_dir = state_dir
+        self._pass_fds = pass_fds
+        self._before_send = before_send
+        self._on_exit = on_exit
+        self._lock = threading.Lock()
+        self._server: AppServer | None = None
+        self._connection: AppServerConnection | None = None
+        self._started_at: deque[float] = deque(maxlen=_STARTS)
+        self._stopped = False
+
+    def connection(self) -> AppServerConnection:
+        """The live connection; starts a server when there is none.
+
+        Raises:
+            SettingsError: it cannot be started as it is configured.
+            NotSent: it was stopped, or dies again and again; nothing was asked of it.
+        """
+        with self._lock:
+            if self._stopped:
+                raise NotSent("this worker's App Server was stopped")
+            if self._connection is None or not self._connection.alive:
+                self._connection = self._start()
+            return self._connection
+
+    def stop(self) -> None:
+        """End the server for good; requests that are open lose their answers."""
+        with self._lock:
+            self._stopped = True
+            server, self._server, self._connection = self._server, None, None
+        if server is not None:
+            server.stop()
+
+    def account_digest(self) -> str | None:
+        """What two hosts with the same login have in common, for their registration."""
+        return account_digest(prepare_home(self._settings, self._state_dir))
+
+    def _start(self) -> AppServerConnection:
+        now = time.monotonic()
+        if len(self._started_at) == _STARTS and now - self._started_at[0] < _STARTS_WITHIN_SECONDS:
+            raise NotSent(
+                f"the App Server was started {_STARTS} times within a minute and ended each time; "
+                f"its own words are in {self._log_file}"
+            )
+        self._started_at.append(now)
+        home = prepare_home(self._settings, self._state_dir)
+        config, local_only = self._settings.config, self._settings.local_only
+        launch = Launch(
+            program=find_codex(self._settings).program,
+            arguments=plan_arguments(config, local_only=local_only, mcp_servers=find_mcp_servers(home)),
+            environment=plan_environment(home, config),
+            home=home,
+            log_file=self._log_file,
+            request_timeout_seconds=self._settings.request_timeout_seconds,
+            pass_fds=self._pass_fds,
+            before_send=self._before_send,
+        )
+        try:
+            self._server = AppServer.start(launch, self._on_exit)
+        except HostError as error:
+            # Nothing of a call was asked of a server that did not come up.
+            raise NotSent(f"the App Server did not start: {error}; its own words are in {self._log_file}") from error
+        return AppServerConnection(self._server, self._settings.models)
+
+    @property
+    def _log_file(self) -> Path:
+        return self._state_dir / "logs" / "app-server.log"
