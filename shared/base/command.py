@@ -32,9 +32,9 @@ class Ended:
     stopped: bool = False
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill the calling process when the thread that made it ends: a `preexec_fn`."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Ask the kernel to signal the calling process when the thread that made it ends: a `preexec_fn`."""
+    _libc.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def run_command(

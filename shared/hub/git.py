@@ -1,0 +1,180 @@
+"""Run git: in the directory given, with a deadline, and with every byte of its output.
+
+`sh` starts the child in a session of its own and hands it the files that take its
+output; nothing goes through a pipe, so a helper that outlives git cannot hang the
+caller. `sh`'s own `_timeout` is not used: it polls every tenth of a second (105 ms a
+command against 5 ms measured) and signals git alone, not its group.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sh
+
+from shared.base.command import KILL_GRACE_SECONDS, die_with_parent
+from shared.base.errors import CommandTimeout, GitError
+from shared.base.log import mask_url
+from shared.hub.environment import git_environment
+
+DEFAULT_TIMEOUT_SECONDS = 600.0
+# SIGTERM lets git remove its lock files, also when the worker is killed over its head.
+_end_with_parent = functools.partial(die_with_parent, signal.SIGTERM)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a git command ended: its output byte for byte, its messages as text."""
+
+    exit_status: int
+    out: bytes
+    err: str
+
+    @property
+    def line(self) -> str:
+        """The output without its last newline (a path in it may end in a space)."""
+        return self.out.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+    @property
+    def records(self) -> list[str]:
+        """The NUL-separated records of a `-z` output."""
+        return [item.decode("utf-8", "surrogateescape") for item in self.out.split(b"\0") if item]
+
+
+class Git:
+    """The git on this machine's PATH."""
+
+    def __init__(self, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> None:
+        self._timeout_seconds = timeout_seconds
+        try:
+            self._command = sh.Command("git")
+        except sh.CommandNotFound:
+            raise GitError("git is not on PATH; install git 2.36 or later", argv=["git"]) from None
+
+    def run(
+        self,
+        directory: Path | str,
+        *args: str,
+        input: bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        check: bool = True,
+        timeout_seconds: float | None = None,
+    ) -> Result:
+        """Run `git <args>` in `directory`.
+
+        Args:
+            env: variables over the scrubbed environment, for instance GIT_INDEX_FILE.
+            check: whether another exit status than 0 is an error.
+
+        Raises:
+            GitError: git said no, or the directory is not there.
+            CommandTimeout: the deadline passed; the whole process group is gone.
+        """
+        with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            if input:
+                source.write(input)
+                source.seek(0)
+            running = self._start(directory, args, env, source, out, err)
+            timed_out = _wait(running.process, timeout_seconds or self._timeout_seconds)
+            result = Result(running.process.exit_code, _content(out), _text(err))
+        if timed_out:
+            raise CommandTimeout(
+                f"git {args[0]} passed its deadline and was ended", argv=_masked(args), output=result.err
+            )
+        if check and result.exit_status != 0:
+            raise git_error(args, result)
+        return result
+
+    def _start(
+        self,
+        directory: Path | str,
+        args: tuple[str, ...],
+        env: Mapping[str, str] | None,
+        source: Any,
+        out: Any,
+        err: Any,
+    ) -> Any:
+        # Checked here, so that a missing directory is told from a git that cannot be started.
+        if not os.path.isdir(directory):
+            raise GitError(f"git {args[0]}: there is no directory {str(directory)!r}", argv=_masked(args))
+        try:
+            return self._command(
+                *args,
+                _cwd=os.fspath(directory),
+                _env=git_environment(env),
+                _in=source,
+                _out=out,
+                _err=err,
+                _tty_out=False,
+                _bg=True,
+                _bg_exc=False,
+                _new_session=True,
+                _preexec_fn=_end_with_parent,
+            )
+        except sh.ForkException as error:
+            raise GitError(f"git {args[0]} cannot be started: {str(error).splitlines()[-1]}", argv=["git"]) from None
+
+
+def git_error(args: tuple[str, ...], result: Result) -> GitError:
+    """The error for a git command that ended with another status than 0."""
+    said = mask_url(result.err.strip())
+    first = next((line for line in said.splitlines() if line.startswith(("fatal:", "error:"))), said.split("\n", 1)[0])
+    return GitError(
+        f"git {args[0]} failed: {first or f'exit status {result.exit_status}'}",
+        argv=_masked(args),
+        exit_status=result.exit_status,
+        output=said,
+    )
+
+
+def _masked(args: tuple[str, ...]) -> list[str]:
+    return ["git", *map(mask_url, args)]
+
+
+def _content(file: Any) -> bytes:
+    file.seek(0)
+    content: bytes = file.read()
+    return content
+
+
+def _text(file: Any) -> str:
+    return _content(file).decode("utf-8", "backslashreplace")
+
+
+def _wait(process: Any, timeout_seconds: float) -> bool:
+    """Wait for the process; true if it had to be ended. Its group is gone afterwards either way."""
+    timed_out = threading.Event()
+
+    def end(number: int) -> None:
+        timed_out.set()
+        _signal_group(process.pgid, number)
+
+    watchdogs = [
+        threading.Timer(timeout_seconds, end, [signal.SIGTERM]),
+        threading.Timer(timeout_seconds + KILL_GRACE_SECONDS, end, [signal.SIGKILL]),
+    ]
+    for watchdog in watchdogs:
+        watchdog.daemon = True
+        watchdog.start()
+    try:
+        process.wait()
+    finally:
+        for watchdog in watchdogs:
+            watchdog.cancel()
+        # A transport helper that git left behind belongs to nobody any more.
+        _signal_group(process.pgid, signal.SIGKILL)
+    return timed_out.is_set()
+
+
+def _signal_group(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

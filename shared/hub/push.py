@@ -1,0 +1,87 @@
+"""One atomic push with a lease on every ref it moves, and what the hub said to it.
+
+git compares a lease with what the hub advertised and sends that value along, so the
+hub itself refuses a ref that moved in between. `None` stands for a ref that is not there.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shared.base.errors import GitError
+from shared.hub.git import Git, git_error
+
+# A hub that is a directory of this machine gets the same durability as our own objects.
+_DURABLE_RECEIVER = "--receive-pack=git -c core.fsync=all receive-pack"
+_REJECTED = re.compile(r"^!\t[^\t]*:(?P<ref>[^\t]+)\t(?P<reason>.*)$", re.MULTILINE)
+_FIRST_PAUSE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What became of a push. Shape: `refused` ref -> the hub's reason; empty when every ref moved."""
+
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether all refs stand where they were pushed."""
+        return not self.refused
+
+    @property
+    def reason(self) -> str:
+        """The hub's words about the first ref that was not refused for another one's sake."""
+        own = [text for text in self.refused.values() if "atomic" not in text]
+        return next(iter(own or self.refused.values()), "")
+
+
+def push(git: Git, mirror: Path, hub_url: str, refs: Mapping[str, str], expect: Mapping[str, str | None]) -> Pushed:
+    """Move all `refs` on the hub, or none.
+
+    Args:
+        refs: ref -> the object it shall be.
+        expect: ref -> what it must be now (None: absent); every ref of `refs` has an entry.
+
+    Raises:
+        GitError: the hub cannot be reached, or its answer was lost: whether it moved is not known.
+    """
+    leases = [f"--force-with-lease={ref}:{expect[ref] or ''}" for ref in refs]
+    receiver = [_DURABLE_RECEIVER] if hub_url.startswith("/") else []
+    updates = [f"{new}:{ref}" for ref, new in refs.items()]
+    args = ("push", "--atomic", "--porcelain", "--no-verify", *receiver, *leases, "--", hub_url, *updates)
+    result = git.run(mirror, *args, check=False)
+    if result.exit_status == 0:
+        return Pushed()
+    refused = {match["ref"]: match["reason"] for match in _REJECTED.finditer(result.line)}
+    if not refused or any("remote failure" in reason for reason in refused.values()):
+        raise git_error(args, result)
+    return Pushed(refused)
+
+
+def push_patiently(attempt: Callable[[], Pushed], should_stop: Callable[[], bool], patience_seconds: float) -> Pushed:
+    """Repeat an idempotent push while the hub cannot be reached.
+
+    Args:
+        attempt: the push; it must know how to recognise its own effect.
+        should_stop: asked between attempts; true gives up at once.
+
+    Raises:
+        GitError: the last failure, when patience or the right to go on ended.
+    """
+    end = time.monotonic() + patience_seconds
+    pause = _FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return attempt()
+        except GitError:
+            if should_stop() or time.monotonic() + pause > end:
+                raise
+        wake = time.monotonic() + pause
+        while time.monotonic() < wake and not should_stop():
+            time.sleep(0.2)
+        pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)

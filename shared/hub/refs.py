@@ -1,0 +1,95 @@
+"""The refs of a run: their names, reading them on the hub, deleting them.
+
+refs/crw/flow/<run>/pending/<call>      the tree an executor call left, wrapped in a commit
+refs/crw/flow/<run>/commit/<node>/<n>   the node's n-th commit
+refs/crw/flow/<run>/retired/<node>/a<n> what stood in a worktree that was left
+refs/crw/flow/<run>/guard               see `guard.py`
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from shared.hub.git import Git
+
+NAMESPACE = "refs/crw/flow"
+BRANCHES = "refs/heads/"
+_BATCH = 200
+
+
+def run_namespace(run_id: str) -> str:
+    """The prefix of all refs of a run, without a slash at its end."""
+    return f"{NAMESPACE}/{run_id}"
+
+
+def pending_ref(run_id: str, call_id: str) -> str:
+    """The ref of the tree that an executor call left."""
+    return f"{run_namespace(run_id)}/pending/{call_id}"
+
+
+def commit_ref(run_id: str, node_id: str, number: int) -> str:
+    """The ref of a node's n-th commit (from 1)."""
+    return f"{run_namespace(run_id)}/commit/{node_id}/{number}"
+
+
+def retired_ref(run_id: str, node_id: str, allocation: int) -> str:
+    """The ref of what stood in a node's worktree number `allocation`."""
+    return f"{run_namespace(run_id)}/retired/{node_id}/a{allocation}"
+
+
+def guard_ref(run_id: str) -> str:
+    """The ref that every push to a target moves as well."""
+    return f"{run_namespace(run_id)}/guard"
+
+
+def branch_ref(name: str) -> str:
+    """The full name of a branch given as `main` or `refs/heads/main`."""
+    return name if name.startswith("refs/") else BRANCHES + name
+
+
+def read_refs(git: Git, hub_url: str, *patterns: str) -> dict[str, str]:
+    """What these refs (or patterns such as `refs/crw/flow/<run>/*`) are on the hub; absent ones are left out.
+
+    Raises:
+        GitError: the hub cannot be reached.
+    """
+    found = parse_listing(git.run("/", "ls-remote", "--refs", "--", hub_url, *patterns).line)
+    # ls-remote matches the end of a name; an exact question gets an exact answer.
+    exact = set(patterns)
+    return {name: value for name, value in found.items() if name in exact or any("*" in item for item in patterns)}
+
+
+def parse_listing(text: str) -> dict[str, str]:
+    """ref -> object of what `git ls-remote` printed."""
+    found = {}
+    for line in filter(None, text.split("\n")):
+        value, name = line.split("\t", 1)
+        found[name] = value
+    return found
+
+
+def read_ref(git: Git, hub_url: str, ref: str) -> str | None:
+    """What one ref is on the hub, or None."""
+    return read_refs(git, hub_url, ref).get(ref)
+
+
+def delete_run_refs(git: Git, hub_url: str, run_id: str) -> list[str]:
+    """Remove every ref of a run from the hub; target branches are none of them.
+
+    Returns:
+        The names that were there and are gone now.
+    """
+    return delete_refs(git, hub_url, read_refs(git, hub_url, run_namespace(run_id) + "/*"))
+
+
+def delete_refs(git: Git, hub_url: str, names: Iterable[str]) -> list[str]:
+    """Remove refs under `refs/crw/` from the hub."""
+    ordered = sorted(name for name in names if name.startswith("refs/crw/"))
+    with tempfile.TemporaryDirectory(prefix="crw-refs-") as directory:
+        git.run(directory, "init", "--quiet", "--bare")
+        for start in range(0, len(ordered), _BATCH):
+            batch = [f":{name}" for name in ordered[start : start + _BATCH]]
+            git.run(Path(directory), "push", "--quiet", "--no-verify", "--", hub_url, *batch)
+    return ordered

@@ -1,0 +1,111 @@
+"""The one way of running git."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from shared.base.errors import CommandTimeout, GitError
+from shared.hub.environment import git_environment
+from shared.hub.git import Git
+from tests.repositories import commit_files, git, make_repository
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "repository")
+
+
+@pytest.mark.req("W18")
+def test_every_variable_that_routes_git_elsewhere_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = subprocess.run(["git", "rev-parse", "--local-env-vars"], capture_output=True, text=True, check=True)
+    names = listed.stdout.split()
+    assert "GIT_DIR" in names
+    for name in names:
+        monkeypatch.setenv(name, "hostile")
+    environment = git_environment()
+    assert [name for name in names if environment.get(name) == "hostile"] == []
+
+
+@pytest.mark.req("W18")
+def test_hostile_git_variables_do_not_move_a_command_to_another_repository(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = make_repository(tmp_path / "other")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git/index"))
+    commit = commit_files(repository, {"a": "a"})
+    assert Git().run(repository, "rev-parse", "HEAD").line == commit
+
+
+def test_output_is_exact_bytes_also_when_it_is_large_and_no_text(repository: Path) -> None:
+    content = bytes(range(256)) * 8000
+    blob = Git().run(repository, "hash-object", "-w", "--stdin", input=content).line
+    assert Git().run(repository, "cat-file", "blob", blob).out == content
+
+
+def test_a_refusal_says_what_git_said_and_hides_passwords(repository: Path) -> None:
+    with pytest.raises(GitError, match="git fetch failed: fatal") as caught:
+        Git(5).run(repository, "fetch", "https://someone:secret@127.0.0.1:1/x")
+    assert "secret" not in str(caught.value) and "secret" not in str(caught.value.facts)
+
+
+def test_a_directory_that_is_not_there_is_an_error_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(GitError, match="there is no directory"):
+        Git().run(tmp_path / "gone", "status")
+
+
+@pytest.mark.req("RULE29")
+def test_a_deadline_ends_git_with_everything_it_started(repository: Path) -> None:
+    started = time.monotonic()
+    with pytest.raises(CommandTimeout, match="deadline"):
+        Git().run(repository, "-c", "alias.hang=!sleep 4321 & sleep 4321", "hang", timeout_seconds=0.5)
+    assert time.monotonic() - started < 10
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert "sleep 4321" not in listed.stdout
+
+
+def test_users_settings_do_not_reach_the_commits(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marker = tmp_path / "hook-ran"
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    (hooks / "post-checkout").write_text(f"#!/bin/sh\ntouch {marker}\n", encoding="utf-8")
+    (hooks / "post-checkout").chmod(0o755)
+    config = tmp_path / "gitconfig"
+    config.write_text(
+        f"[core]\nautocrlf=true\nhooksPath={hooks}\nexcludesFile=/etc/passwd\n[commit]\ngpgSign=true\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    Git().run(repository, "checkout", "--detach")
+    assert not marker.exists()
+    assert Git().run(repository, "config", "--get", "commit.gpgSign").line == "false"
+    assert Git().run(repository, "config", "--get", "core.excludesFile").line == os.devnull
+
+
+def test_sixteen_threads_run_git_at_once(repository: Path) -> None:
+    failures: list[BaseException] = []
+    runner = Git(30)
+    head = git(repository, "rev-parse", "HEAD")
+
+    def work() -> None:
+        try:
+            for _ in range(10):
+                assert runner.run(repository, "rev-parse", "HEAD").line == head
+        except BaseException as error:  # noqa: BLE001 - shown below, in the test's own thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

@@ -1,0 +1,124 @@
+"""Pushes with leases, and the guard that shuts out whoever lost the right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shared.base.errors import GitError
+from shared.hub.git import Git
+from shared.hub.guard import move_guard, push_guarded
+from shared.hub.push import Pushed, push, push_patiently
+from shared.hub.refs import delete_run_refs, guard_ref, read_ref, read_refs
+from tests.repositories import commit_files, git, make_bare_hub
+
+RUN = "raaaaaaaaaaaa"
+TARGET = "refs/heads/target"
+
+
+class Place:
+    """A hub, a clone of it to push from, and two commits to push."""
+
+    def __init__(self, root: Path) -> None:
+        self.hub = make_bare_hub(root / "hub.git")
+        git(root, "clone", "-q", str(self.hub), "mirror")
+        self.mirror = root / "mirror"
+        self.first = commit_files(self.mirror, {"a": "1"})
+        self.second = commit_files(self.mirror, {"a": "2"})
+        self.git = Git(30)
+
+    def push(self, refs: dict[str, str], expect: dict[str, str | None]) -> Pushed:
+        return push(self.git, self.mirror, str(self.hub), refs, expect)
+
+    def read(self, ref: str) -> str | None:
+        return read_ref(self.git, str(self.hub), ref)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_ref_is_made_only_where_none_is_and_moved_only_from_its_lease(place: Place) -> None:
+    assert place.push({TARGET: place.first}, {TARGET: None}).ok
+    assert not place.push({TARGET: place.second}, {TARGET: None}).ok
+    assert place.read(TARGET) == place.first
+    assert place.push({TARGET: place.second}, {TARGET: place.first}).ok
+    assert place.read(TARGET) == place.second
+
+
+def test_one_refused_ref_refuses_the_whole_push(place: Place) -> None:
+    other = "refs/heads/other"
+    pushed = place.push({TARGET: place.first, other: place.first}, {TARGET: None, other: place.second})
+    assert not pushed.ok and "stale info" in pushed.reason
+    assert place.read(TARGET) is None and place.read(other) is None
+
+
+def test_a_hook_of_the_hub_is_heard_as_a_refusal_with_its_words(place: Place) -> None:
+    hook = place.hub / "hooks" / "update"
+    hook.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    hook.chmod(0o755)
+    pushed = place.push({TARGET: place.first}, {TARGET: None})
+    assert not pushed.ok and "hook declined" in pushed.reason
+
+
+def test_a_hub_that_is_away_is_an_error_and_not_a_refusal(place: Place, tmp_path: Path) -> None:
+    place.hub.rename(tmp_path / "away")
+    with pytest.raises(GitError):
+        place.push({TARGET: place.first}, {TARGET: None})
+
+
+@pytest.mark.req("RULE09")
+def test_a_patient_push_waits_for_a_hub_that_comes_back(place: Place, tmp_path: Path) -> None:
+    place.hub.rename(tmp_path / "away")
+    tries = []
+
+    def attempt() -> Pushed:
+        tries.append(1)
+        if len(tries) == 2:
+            (tmp_path / "away").rename(place.hub)
+        return place.push({TARGET: place.first}, {TARGET: None})
+
+    assert push_patiently(attempt, lambda: False, 30).ok
+    assert len(tries) == 2
+
+
+def test_a_patient_push_gives_up_when_it_has_to_stop(place: Place, tmp_path: Path) -> None:
+    place.hub.rename(tmp_path / "away")
+    with pytest.raises(GitError):
+        push_patiently(lambda: place.push({TARGET: place.first}, {TARGET: None}), lambda: True, 30)
+
+
+@pytest.mark.req("RULE07")
+def test_a_push_whose_intent_is_older_than_a_cancel_moves_nothing(place: Place) -> None:
+    hub = str(place.hub)
+    read_before = place.read(guard_ref(RUN))
+    moved = move_guard(place.git, hub, RUN, "cancel")
+    late = push_guarded(
+        place.git, place.mirror, hub, RUN, {TARGET: place.first}, {TARGET: None}, read_before, "integrate"
+    )
+    assert not late.ok and place.read(TARGET) is None and place.read(guard_ref(RUN)) == moved
+
+
+@pytest.mark.req("RULE07")
+def test_every_guarded_push_moves_the_guard(place: Place) -> None:
+    hub = str(place.hub)
+    assert push_guarded(place.git, place.mirror, hub, RUN, {TARGET: place.first}, {TARGET: None}, None, "a").ok
+    guard = place.read(guard_ref(RUN))
+    assert guard is not None
+    moves: tuple[dict[str, str], dict[str, str | None]] = ({TARGET: place.second}, {TARGET: place.first})
+    assert not push_guarded(place.git, place.mirror, hub, RUN, *moves, None, "b").ok
+    assert push_guarded(place.git, place.mirror, hub, RUN, *moves, guard, "b").ok
+    assert place.read(guard_ref(RUN)) not in (None, guard)
+
+
+def test_deleting_a_runs_refs_leaves_branches_and_other_runs(place: Place) -> None:
+    hub = str(place.hub)
+    other = "refs/crw/flow/rbbbbbbbbbbbb/guard"
+    mine = [f"refs/crw/flow/{RUN}/commit/n/1", f"refs/crw/flow/{RUN}/pending/c"]
+    for ref in [*mine, other, TARGET]:
+        assert place.push({ref: place.first}, {ref: None}).ok
+    assert delete_run_refs(place.git, hub, RUN) == mine
+    assert delete_run_refs(place.git, hub, RUN) == []
+    assert set(read_refs(place.git, hub, other, TARGET)) == {other, TARGET}
