@@ -13,6 +13,7 @@ import logging
 import os
 import secrets
 import signal
+import sys
 import time
 from pathlib import Path
 from types import FrameType
@@ -23,8 +24,8 @@ from flower.options import options
 from flower.urls import settings as flower_urls
 
 from shared.base.errors import BrokerUnavailable, SettingsError, UsageError
-from shared.base.log import get_logger
-from shared.base.settings import FlowerSettings, Settings
+from shared.base.log import configure_logging, get_logger
+from shared.base.settings import FlowerSettings, Settings, load_settings
 from shared.broker.app import make_app
 from shared.broker.client import check
 
@@ -110,3 +111,18 @@ def _wait_for_broker(broker_url: str) -> None:
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
     raise SystemExit(0)
+
+
+def main() -> None:
+    """`python -m deploy.flower`: Flower with the settings in force; bad input gives one sentence and status 2."""
+    try:
+        settings = load_settings()
+        configure_logging("flower", settings.log_level)
+        run_flower(settings)
+    except (UsageError, BrokerUnavailable) as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    main()
