@@ -82,6 +82,8 @@ def flower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlowerSite]:
                 child.start()
             wait_until(lambda: site.ask("/healthcheck")[0] == 200 or site_child.check(), 30, "Flower to answer")
             wait_until(lambda: "ready." in worker.log.read_text() or worker.check(), 30, "the worker to be ready")
+            # What was told before Flower listened is lost to it, so first it must have heard the worker.
+            wait_until(lambda: "h1@test" in site.ask("/metrics")[1], 30, "Flower to hear the worker")
             publisher = Publisher(server.url)
             publisher.send(
                 [
