@@ -104,6 +104,9 @@ class Settings(BaseSettings):
     lease_seconds: Seconds = Field(default=30.0, description="how long a worker or scheduler may stay silent")
     sweep_seconds: Seconds = Field(default=5.0, description="pause between two sweeps of a scheduler")
     poll_seconds: Seconds = Field(default=2.0, description="pause between two polls where no wake-up came")
+    idle_claim_seconds: Seconds = Field(
+        default=5.0, description="a worker with a free slot and no message for this long asks the journal for a call"
+    )
     drain_seconds: Seconds = Field(default=20.0, description="grace of a stopping worker")
     host_lost_after_seconds: Seconds = Field(default=1800.0, description="silence after which a host counts as lost")
     worker_crash_limit: int = Field(default=3, ge=1, description="worker deaths a call survives before it is held")
