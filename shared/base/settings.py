@@ -2,7 +2,8 @@
 
 Read from `crw.toml` (the file `CRW_CONFIG` names, else `./crw.toml`, else
 `~/.config/crw/crw.toml`) with `CRW_*` variables over it; `__` goes into a table:
-`CRW_CODEX__BIN`. Only entry points read them; what a run needs of them is copied
+`CRW_CODEX__BIN`. Where neither names a database or a broker, a running `crw up` does
+(`shared/base/running_farm`). Only entry points read them; what a run needs of them is copied
 into the run's own record at submit, so that a host's file cannot change a run.
 Source: design of the farm, "The command line".
 """
@@ -21,6 +22,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from shared.base.errors import SettingsError
 from shared.base.log import mask_url
+from shared.base.running_farm import load_running_farm
 
 Seconds = Annotated[float, Field(gt=0)]
 Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
@@ -150,7 +152,7 @@ def config_file() -> Path | None:
 
 
 # Shorter names that the documentation promises beside the nested ones.
-_SHORT_VARIABLES = {"CRW_CODEX_BIN": "CRW_CODEX__BIN"}
+_SHORT_VARIABLES = {"CRW_CODEX_BIN": "CRW_CODEX__BIN", "CRW_CODEX_CONFIG": "CRW_CODEX__CONFIG"}
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -173,7 +175,7 @@ def load_settings(**overrides: Any) -> Settings:
         if short in os.environ:
             os.environ.setdefault(nested, os.environ[short])
     try:
-        settings = Settings(**values)
+        settings = Settings(**_with_running_farm(values))
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
@@ -183,6 +185,23 @@ def load_settings(**overrides: Any) -> Settings:
     # Resolved once, here: two spellings of one directory must not be two hosts.
     settings.state_dir = settings.state_dir.expanduser().absolute()
     return settings
+
+
+def _with_running_farm(values: dict[str, Any]) -> dict[str, Any]:
+    """The file's values over those of a `crw up` on this state directory, unless a farm is configured already."""
+    if any(name in values or f"CRW_{name.upper()}" in os.environ for name in ("database_url", "broker_url")):
+        return values
+    default = Settings.model_fields["state_dir"].default
+    state_dir = Path(os.environ.get("CRW_STATE_DIR") or values.get("state_dir") or default)
+    return _merged(load_running_farm(state_dir.expanduser()), values)
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    both = {**below, **above}
+    for name in below.keys() & above.keys():
+        if isinstance(below[name], dict) and isinstance(above[name], dict):
+            both[name] = _merged(below[name], above[name])
+    return both
 
 
 def masked(settings: Settings) -> dict[str, Any]:
