@@ -27,6 +27,7 @@ from shared.base.log import mask_url
 from shared.hub.environment import git_environment
 
 DEFAULT_TIMEOUT_SECONDS = 600.0
+_SHOWN_LINES = 3
 # SIGTERM lets git remove its lock files, also when the worker is killed over its head.
 _end_with_parent = functools.partial(die_with_parent, signal.SIGTERM)
 
@@ -127,9 +128,9 @@ class Git:
 def git_error(args: tuple[str, ...], result: Result) -> GitError:
     """The error for a git command that ended with another status than 0."""
     said = mask_url(result.err.strip())
-    first = next((line for line in said.splitlines() if line.startswith(("fatal:", "error:"))), said.split("\n", 1)[0])
+    words = [line for line in said.splitlines() if line.strip() and not line.startswith("hint:")][:_SHOWN_LINES]
     return GitError(
-        f"git {args[0]} failed: {first or f'exit status {result.exit_status}'}",
+        f"git {args[0]} failed: {'; '.join(words) or f'exit status {result.exit_status}'}",
         argv=_masked(args),
         exit_status=result.exit_status,
         output=said,

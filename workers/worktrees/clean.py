@@ -1,0 +1,51 @@
+"""Remove what a run left on this host and, from there, on the hub. Target branches are the user's and stay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from shared.hub.refs import delete_run_refs, run_namespace
+from workers.worktrees.allocator import remove_tree, run_directory
+from workers.worktrees.lock import mirror_lock
+from workers.worktrees.mirror import Mirrors
+
+_LOCK_TIMEOUT_SECONDS = 900.0
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What was there and is gone. Shape: directories as paths; refs by their full names."""
+
+    directories: tuple[str, ...]
+    mirror_refs: tuple[str, ...]
+    hub_refs: tuple[str, ...]
+
+
+def clean_run(mirrors: Mirrors, state_dir: Path, hub_url: str, run_id: str) -> Cleaned:
+    """Remove a run's worktrees, calls' directories, refs in the mirror and refs on the hub; again is no error.
+
+    Raises:
+        GitError: the hub cannot be reached (the host's part is done by then).
+        WorktreeError: a directory cannot be removed.
+    """
+    directory, mirror = run_directory(state_dir, run_id), mirrors.path_of(hub_url)
+    directories = tuple(str(path) for path in sorted([*directory.glob("wt/*/*"), *directory.glob("calls/*")]))
+    refs: tuple[str, ...] = ()
+    if mirror.is_dir():
+        with mirror_lock(mirror, _LOCK_TIMEOUT_SECONDS):
+            remove_tree(directory)
+            mirrors.git.run(mirror, "worktree", "prune", "--expire=now")
+            refs = _delete_mirror_refs(mirrors, mirror, run_id)
+    else:
+        remove_tree(directory)
+    return Cleaned(directories, refs, tuple(delete_run_refs(mirrors.git, hub_url, run_id)))
+
+
+def _delete_mirror_refs(mirrors: Mirrors, mirror: Path, run_id: str) -> tuple[str, ...]:
+    listed = mirrors.git.run(mirror, "for-each-ref", "--format=%(refname)", run_namespace(run_id) + "/").line
+    names = tuple(name for name in listed.split("\n") if name)
+    if names:
+        commands = "".join(f"delete {name}\n" for name in names)
+        mirrors.git.run(mirror, "update-ref", "--stdin", input=commands.encode())
+    return names

@@ -1,0 +1,136 @@
+"""A run's directories on this host, as an agent call uses them.
+
+The steps of a call, in order: `plan_…` (pure), `fetch` (the mirror has what is needed
+and says the tree), the caller's `placed` row, `retire` for what a node leaves behind,
+`make`, the turn, `snapshot`, `keep_pending`, the caller's terminal row.
+Source: App Server document, "Working directories".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from shared.base.errors import GitError, WorktreeError
+from shared.base.log import get_logger
+from shared.hub.refs import pending_ref, retired_ref
+from shared.model.allocation import Allocation, AllocationKind
+from shared.model.rows import CallRow
+from shared.model.spec import RunSpec
+from workers.worktrees.allocator import (
+    call_directory,
+    executor_directory,
+    make_worktree,
+    reader_directory,
+    remove_worktree,
+)
+from workers.worktrees.commit import Stamp, make_commit, tree_of, with_trailers
+from workers.worktrees.history import read_history
+from workers.worktrees.keep import Keeping, keep
+from workers.worktrees.mirror import Mirrors
+from workers.worktrees.setup import run_setup
+from workers.worktrees.snapshot import settled_snapshot, snapshot
+
+
+class Directories:
+    """The directories of one call: `prepared` is its prepared row, which dates what is kept."""
+
+    def __init__(self, mirrors: Mirrors, state_dir: Path, spec: RunSpec, prepared: CallRow) -> None:
+        self._mirrors = mirrors
+        self._git = mirrors.git
+        self._state_dir = state_dir
+        self._spec = spec
+        self._prepared = prepared
+        self._stamp = Stamp(spec.author_name, spec.author_email, prepared.written_at)
+
+    def plan_executor(self, rows: Sequence[CallRow], head: str | None = None, lineage: int = 1) -> Allocation:
+        """A new worktree for the call's node, at its last commit, else where its first one began, else head or base."""
+        run, node = self._prepared.run_id, self._prepared.node_id
+        assert node is not None
+        history = read_history(rows)
+        number = history.allocations + 1
+        path = executor_directory(self._state_dir, run, node, number, lineage)
+        return Allocation(AllocationKind.FRESH, number, lineage, path, history.start_commit(head, self._spec.base))
+
+    def plan_reader(self, rows: Sequence[CallRow], head: str | None = None, lineage: int = 1) -> Allocation:
+        """The call's own checkout, at the head it names, else where its node stands, else the run's base."""
+        path = reader_directory(self._state_dir, self._prepared.run_id, self._prepared.call_id)
+        start = head or read_history(rows).start_commit(None, self._spec.base)
+        return Allocation(AllocationKind.CALL, 0, lineage, path, start)
+
+    def fetch(self, allocation: Allocation) -> str:
+        """Have the allocation's commit in the mirror; the tree a worktree of it begins with.
+
+        Raises:
+            GitError: the hub cannot be reached or has no such commit.
+        """
+        return tree_of(self._git, self._mirror(allocation.start_commit), allocation.start_commit)
+
+    def make(self, allocation: Allocation, should_stop: Callable[[], object]) -> None:
+        """Make the directory and run the run's `setup` command in it.
+
+        Raises:
+            WorktreeError: git refuses it, or `setup` failed.
+        """
+        make_worktree(self._git, self._mirror(allocation.start_commit), allocation.path, allocation.start_commit)
+        log = call_directory(self._state_dir, self._prepared.run_id, self._prepared.call_id) / "setup.log"
+        run_setup(self._spec.setup, allocation.path, log, self._spec.setup_timeout_seconds, should_stop)
+
+    def snapshot(self, worktree: Path, settled: bool = False) -> str:
+        """The tree of what a worktree holds; `settled`: only once two in a row are equal.
+
+        Raises:
+            WorktreeError: it cannot be read whole, or keeps changing.
+        """
+        return settled_snapshot(self._git, worktree) if settled else snapshot(self._git, worktree)
+
+    def keep_pending(self, worktree: Path, tree: str, keeping: Keeping) -> str:
+        """Keep the tree that an executor call left, on the hub, before a row names it.
+
+        Returns:
+            The commit that carries the tree on the call's pending ref.
+
+        Raises:
+            GitError: the hub stayed away or refuses it.
+        """
+        commit = self._wrap(worktree, tree, f"Pending work of call {self._prepared.call_id}")
+        ref = pending_ref(self._prepared.run_id, self._prepared.call_id)
+        # Held and then completed: the later state of the same call takes the place of the earlier one.
+        keep(self._git, worktree, self._spec.hub, ref, commit, keeping, replace=True)
+        return commit
+
+    def retire(self, rows: Sequence[CallRow], keeping: Keeping) -> str | None:
+        """Keep what stands in the node's newest worktree, which a new one is about to follow.
+
+        The directory stays: an earlier conversation may still go on in it. One that cannot
+        be snapshotted stays as well, and must not keep its node from a fresh start.
+
+        Returns:
+            The ref, or None when there is no earlier worktree on this host or none that can be read.
+        """
+        placed = read_history(rows).placed
+        if placed is None or placed.node_id is None or not os.path.isdir(placed.worktree_path or ""):
+            return None
+        worktree = Path(placed.worktree_path or "")
+        try:
+            commit = self._wrap(worktree, self.snapshot(worktree), f"Retired worktree {placed.allocation}")
+        except (WorktreeError, GitError) as error:
+            get_logger().warning("retire_failed", run=placed.run_id, call=self._prepared.call_id, error=str(error))
+            return None
+        ref = retired_ref(placed.run_id, placed.node_id, placed.allocation or 0)
+        keep(self._git, worktree, self._spec.hub, ref, commit, keeping, replace=True)
+        return ref
+
+    def remove(self, allocation: Allocation) -> None:
+        """Remove a directory that only this call used."""
+        remove_worktree(self._git, self._mirrors.path_of(self._spec.hub), allocation.path)
+
+    def _mirror(self, commit: str) -> Path:
+        return self._mirrors.ensure(self._spec.hub, self._prepared.run_id, [commit])
+
+    def _wrap(self, worktree: Path, tree: str, subject: str) -> str:
+        row = self._prepared
+        head = self._git.run(worktree, "rev-parse", "--verify", "HEAD").line
+        message = with_trailers(subject, row.run_id, row.call_id, row.request_id)
+        return make_commit(self._git, worktree, tree, [head], message, self._stamp)

@@ -1,0 +1,69 @@
+"""Keep a commit: on the hub first, then in the mirror, and only then may a row name it.
+
+A tree that no ref names is lost to the next `git gc`, and a ref of this machine is
+lost with the machine. Source: rules of the protocol, 9; failure stories on work that
+nobody could restore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from shared.base.errors import GitError
+from shared.hub.git import Git
+from shared.hub.push import Pushed, push, push_patiently
+from shared.hub.refs import read_ref
+from shared.model.rows import NewCallRow
+
+Append = Callable[[NewCallRow], object]
+"""Writes an intent row and returns when it is committed; raises when the right to go on is lost."""
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """How a push is announced and how long it is tried while the hub is away."""
+
+    append: Append
+    should_stop: Callable[[], object]
+    patience_seconds: float
+
+
+def keep(git: Git, mirror: Path, hub_url: str, ref: str, commit: str, keeping: Keeping, replace: bool = False) -> None:
+    """Make `ref` name `commit` on the hub and in the mirror.
+
+    Args:
+        replace: whether another commit that the ref names gives way; else it refuses.
+
+    Writes: a `push_requested` row before each push, the ref on the hub, the ref in the mirror.
+
+    Raises:
+        GitError: the hub stayed away or refuses the ref.
+    """
+    expected: str | None = None
+    for _ in range(3):
+        keeping.append(NewCallRow("push_requested", {"ref": ref, "commit": commit, "expect": expected}))
+        pushed = _push(git, mirror, hub_url, ref, commit, expected, keeping)
+        if pushed.ok:
+            git.run(mirror, "update-ref", ref, commit)
+            return
+        there = read_ref(git, hub_url, ref)
+        if there == commit:
+            git.run(mirror, "update-ref", ref, commit)
+            return
+        if there is not None and not replace:
+            raise GitError(f"the hub's {ref} already names another commit, {there}", ref=ref, commit=there)
+        if there == expected:
+            break
+        expected = there
+    raise GitError(f"the hub refuses {ref}: {pushed.reason}", ref=ref, reason=pushed.reason)
+
+
+def _push(
+    git: Git, mirror: Path, hub_url: str, ref: str, commit: str, expected: str | None, keeping: Keeping
+) -> Pushed:
+    def attempt() -> Pushed:
+        return push(git, mirror, hub_url, {ref: commit}, {ref: expected})
+
+    return push_patiently(attempt, lambda: bool(keeping.should_stop()), keeping.patience_seconds)
