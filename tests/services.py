@@ -12,6 +12,7 @@ import psycopg2
 import pytest
 
 from deploy.embedded import Postgres, Valkey
+from shared.journal.database import upgrade
 
 _numbers = itertools.count()
 
@@ -37,6 +38,13 @@ def empty_database(postgres: Postgres) -> Iterator[str]:
     run_sql(postgres, f"create database {name}")
     yield postgres.database_url(name)
     run_sql(postgres, f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def fresh_database(empty_database: str) -> str:
+    """URL of a database with the journal's schema and nothing in it."""
+    upgrade(empty_database)
+    return empty_database
 
 
 @pytest.fixture(scope="session")

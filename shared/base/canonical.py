@@ -15,7 +15,7 @@ from typing import Any
 
 import rfc8785
 
-_SAFE_INTEGER = 2**53 - 1
+_LONGEST_INTEGER = 4000
 
 
 class _Number(str):
@@ -26,10 +26,7 @@ class _Number(str):
 
 def _parse_int(token: str) -> int | _Number:
     # Python refuses to convert integers of thousands of digits; such a token is kept as it is.
-    if len(token) > 17:
-        return _Number(token)
-    value = int(token)
-    return value if abs(value) <= _SAFE_INTEGER else _Number(token)
+    return int(token) if len(token) <= _LONGEST_INTEGER else _Number(token)
 
 
 def _parse_float(token: str) -> float | _Number:

@@ -1,0 +1,150 @@
+"""Who works on a call: a worker asks, Postgres grants with a fence or says why not.
+
+States of a claim: open (nobody has it) -> claimed (one worker has it) -> ended. A
+holder that dies leaves it open again, or stranded on its host when an effect was
+announced there; only that host's next incarnation is granted a stranded call.
+withdrawn: the run was stopped before anybody claimed it. Every grant and every
+taking away raises the fence, and a row under an old fence is refused.
+Source: design of the farm, "The life of a call"; rules of the protocol 21, 22, 29.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from shared.journal.database import Database, retrying
+from shared.journal.members import Claim
+from shared.journal.queries import claiming
+from shared.journal.queries.writing import CLAIM
+
+_FIELDS = (
+    "run_id", "node_id", "kind", "effect", "path", "position", "attempt", "fence", "sent", "sent_host", "crashes",
+    "deadline_seconds", "rows_written",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Denied:
+    """No grant: drop the message.
+
+    Shape: `reason` is held, ended, withdrawn, other_host, placed_elsewhere, stopping,
+    dead, labels, unknown, version, draining or disk. `dead`: this incarnation was
+    declared dead and has to stop everything.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Freed:
+    """A claim that was taken from its holder. `sent`: stranded on `sent_host`, else open again."""
+
+    call_id: str
+    run_id: str
+    node_id: str | None
+    request_id: str
+    sent: bool
+    sent_host: str | None
+    crashes: int
+
+
+def claim(database: Database, worker_id: str, call_id: str, request_id: str, grant_id: str) -> Claim | Denied:
+    """Ask for a call. The same `grant_id` asked again gets the same fence, so a lost answer is asked again.
+
+    Raises:
+        StoreUnavailable: Postgres is away; whether it was granted is not known: ask again or let the heartbeat see it.
+    """
+    parameters = {"worker": worker_id, "call": call_id, "request": request_id, "grant": grant_id}
+
+    def ask() -> Any:
+        with database.statement() as connection:
+            return connection.exec_driver_sql(CLAIM, parameters).one()
+
+    row = retrying(ask)
+    if row[0] is not None:
+        return Denied(row[0])
+    return Claim(call_id=call_id, request_id=request_id, grant_id=grant_id, **dict(zip(_FIELDS, row[1:], strict=True)))
+
+
+def claimable(database: Database, worker_id: str, limit: int) -> list[tuple[str, str]]:
+    """`(call id, request id)` of calls this worker could be granted, its host's stranded ones first."""
+
+    def read() -> list[tuple[str, str]]:
+        with database.statement() as connection:
+            rows = connection.execute(claiming.claimable(), {"worker": worker_id, "limit": limit})
+            return [(row.call_id, row.request_id) for row in rows]
+
+    return retrying(read)
+
+
+def release(database: Database, held: Claim) -> bool:
+    """Give a call back that nothing was sent for; it is open at once, and no crash is counted."""
+
+    def give() -> bool:
+        with database.transaction() as connection:
+            right = {"call": held.call_id, "fence": held.fence, "grant": held.grant_id}
+            if connection.execute(claiming.claim_to_release(), right).first() is None:
+                return False
+            free(connection, [held.call_id], crashes=0)
+            return True
+
+    return retrying(give)
+
+
+def free_overdue(database: Database, grace_seconds: float) -> list[Freed]:
+    """Take away the claims that are over their deadline by more than `grace_seconds`: their holder hangs."""
+
+    def take() -> list[Freed]:
+        with database.transaction() as connection:
+            calls = connection.execute(claiming.claims_overdue(), {"grace": grace_seconds}).scalars().all()
+            return free(connection, calls, crashes=1)
+
+    return retrying(take)
+
+
+def free(connection: Connection, calls: Sequence[str], *, crashes: int) -> list[Freed]:
+    """Take locked claims from their holder, drop their unused placements, publish them again. The callers lock."""
+    if not calls:
+        return []
+    rows = connection.execute(claiming.free_claims(), {"calls": list(calls), "crashes": crashes}).all()
+    freed = [Freed(**row._mapping) for row in rows]
+    names = {"calls": [item.call_id for item in freed]}
+    connection.execute(claiming.unplace(), names)
+    connection.execute(claiming.announce(), names)
+    return freed
+
+
+@dataclass(frozen=True)
+class OpenCallState:
+    """A call of a run that has not ended. `host` is where it is, or which host it waits for (None: any)."""
+
+    call_id: str
+    path: str
+    position: int
+    kind: str
+    role: str | None
+    label: str | None
+    node_id: str | None
+    state: str
+    host: str | None
+    worker_id: str | None
+    sent: bool
+    crashes: int
+    attempt: int
+    fence: int
+    opened_at: Any
+    claimed_at: Any
+
+
+def open_calls(database: Database, run_id: str) -> list[OpenCallState]:
+    """The calls of a run that have not ended, in the order of paths and positions."""
+
+    def read() -> list[OpenCallState]:
+        with database.statement() as connection:
+            return [OpenCallState(**row._mapping) for row in connection.execute(claiming.open_calls(), {"run": run_id})]
+
+    return retrying(read)

@@ -1,0 +1,208 @@
+"""The connection to Postgres: one engine a process, checked at start, no state in any session.
+
+Everything works behind a pooler in transaction mode: READ COMMITTED (the server's
+default for this database), no prepared statements by name, no advisory session
+lock, no LISTEN. psycopg2's errors become the farm's own here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+import psycopg2
+import psycopg2.errors
+from sqlalchemy import Connection, Engine, create_engine, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from shared.base.errors import SettingsError, StoreUnavailable
+from shared.base.log import mask_url
+from shared.journal.meta import SCHEMA_VERSION, check_server, upgrade
+
+__all__ = ["SCHEMA_VERSION", "Database", "clock", "is_lost", "is_retryable", "retrying", "upgrade"]
+
+T = TypeVar("T")
+
+# Deadlock, serialization failure, lock or statement time-out: the transaction is gone, nothing of it was stored.
+_ABORTED_STATES = ("40001", "40P01", "55P03", "57014")
+# The server goes down, comes up, is full or has become a standby: this try is lost, a later one may do.
+_AWAY_CLASSES = ("08", "53", "57P", "25006", "58")
+_KEEPALIVE = {
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+
+
+def is_lost(error: psycopg2.Error) -> bool:
+    """Whether the connection or the server went away: what was asked may have been done."""
+    code = error.pgcode
+    if code is None:
+        return isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
+    return code.startswith(_AWAY_CLASSES)
+
+
+def is_retryable(error: psycopg2.Error) -> bool:
+    """Whether the same transaction may be tried again."""
+    return is_lost(error) or error.pgcode in _ABORTED_STATES
+
+
+class Database:
+    """Postgres as one process sees it.
+
+    Args:
+        url: `postgresql+psycopg2://…`.
+        process: shown in `pg_stat_activity` as the application's name.
+    """
+
+    def __init__(self, url: str, *, process: str, pool_size: int = 5) -> None:
+        self.url = _parse_url(url)
+        self.process = process
+        self.engine: Engine = create_engine(
+            self.url,
+            isolation_level="READ COMMITTED",
+            pool_size=pool_size,
+            max_overflow=pool_size,
+            pool_recycle=1800,
+            connect_args={"application_name": f"crw-{process}", "connect_timeout": 5, **_KEEPALIVE},
+        )
+
+        self._autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    @contextmanager
+    def statement(self) -> Iterator[Connection]:
+        """A connection for one statement that is its own transaction: one round trip instead of three.
+
+        Raises:
+            StoreUnavailable: as `transaction`.
+        """
+        with self._translating(), self._autocommit.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """One transaction, committed at the end of the block. Nothing is tried again.
+
+        Raises:
+            StoreUnavailable: Postgres cannot be reached. Other errors pass as SQLAlchemy raises them.
+        """
+        with self._translating(), self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            if isinstance(error.orig, psycopg2.Error) and is_lost(error.orig):
+                raise self.unavailable(error.orig) from error
+            raise
+
+    def connect_raw(self, *, timeout_seconds: float = 5.0, statement_timeout_seconds: float | None = None) -> Any:
+        """A psycopg2 connection of its own, in autocommit: for the writer and for heartbeats.
+
+        Raises:
+            psycopg2.OperationalError: Postgres cannot be reached.
+        """
+        _, arguments = self.engine.dialect.create_connect_args(self.url)
+        arguments = {
+            **arguments,
+            "application_name": f"crw-{self.process}",
+            "connect_timeout": max(2, round(timeout_seconds)),
+            **_KEEPALIVE,
+        }
+        if statement_timeout_seconds is not None:
+            arguments["options"] = f"-c statement_timeout={int(statement_timeout_seconds * 1000)}"
+        connection = psycopg2.connect(**arguments)
+        connection.autocommit = True
+        return connection
+
+    def check(self, timeout_seconds: float = 5.0) -> None:
+        """Whether this program can work on this database; gives up after `timeout_seconds`.
+
+        Raises:
+            StoreUnavailable: nobody answers.
+            SchemaMismatch: the schema is another version's, or none.
+            UsageError: the server is too old, or configured so that it could lose rows.
+        """
+        end = time.monotonic() + timeout_seconds
+        while True:
+            left = max(0.5, end - time.monotonic())
+            try:
+                connection = self.connect_raw(timeout_seconds=left, statement_timeout_seconds=left)
+                try:
+                    check_server(connection.cursor())
+                finally:
+                    connection.close()
+                return
+            except psycopg2.Error as error:
+                # One more look while there is time: a server that is starting up refuses at first.
+                if not is_retryable(error) or time.monotonic() + 0.3 > end:
+                    raise self.unavailable(error) from None
+            time.sleep(0.2)
+
+    def unavailable(self, error: BaseException) -> StoreUnavailable:
+        """The sentence for a Postgres that does not answer."""
+        said = (str(error).strip().splitlines() or [type(error).__name__])[-1].strip()
+        return StoreUnavailable(
+            f"Postgres cannot be used at {mask_url(self.url.render_as_string(hide_password=False))} ({said}); "
+            "start it, or correct CRW_DATABASE_URL"
+        )
+
+    def close(self) -> None:
+        """Close the pooled connections."""
+        self.engine.dispose()
+
+
+def _parse_url(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        parsed = None
+    if parsed is None or parsed.drivername not in ("postgresql", "postgresql+psycopg2"):
+        raise SettingsError(
+            f"database_url {mask_url(url)} is none the farm can use; write postgresql+psycopg2://user@host/database"
+        )
+    return parsed.set(drivername="postgresql+psycopg2")
+
+
+def retrying(closure: Callable[[], T], *, give_up_seconds: float = 30.0) -> T:
+    """What `closure` returns; the whole closure again after a deadlock, a serialization failure or a lost connection.
+
+    The closure holds one whole transaction and has to bear a repetition: where the
+    answer to a COMMIT was lost, it runs again after it was stored.
+
+    Raises:
+        StoreUnavailable: it did not come through within `give_up_seconds`.
+    """
+    end = time.monotonic() + give_up_seconds
+    pause = 0.02
+    while True:
+        try:
+            return closure()
+        except (DBAPIError, StoreUnavailable) as error:
+            if isinstance(error, DBAPIError):
+                original = error.orig
+                if not isinstance(original, psycopg2.Error) or not is_retryable(original):
+                    raise
+            if time.monotonic() + pause > end:
+                raise
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(1.0, pause * 2)
+
+
+def clock(database: Database) -> datetime:
+    """The database's time: the one clock that decides anything."""
+
+    def read() -> datetime:
+        with database.statement() as connection:
+            now: datetime = connection.execute(text("select clock_timestamp()")).scalar_one()
+            return now
+
+    return retrying(read)

@@ -1,0 +1,1 @@
+"""Alembic's migrations of the journal's schema, applied by `crw db upgrade` alone."""

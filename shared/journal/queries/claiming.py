@@ -1,0 +1,122 @@
+"""Statements of claims and the outbox outside the hot path."""
+
+from __future__ import annotations
+
+from sqlalchemy import TextClause, text
+
+# The queue of a waiting call is computed when it is published, never stored: a placement that was dropped or moved
+# takes its waiting calls along. `c` is the claim, `p` its node's placement, `r` its run.
+QUEUE = """case when coalesce(case when c.state = 'stranded' then c.sent_host end, c.pin_host, p.host) is not null
+    then 'host.' || coalesce(case when c.state = 'stranded' then c.sent_host end, c.pin_host, p.host)
+  when r.host_label is not null then 'farm.' || r.host_label else 'farm' end"""
+
+
+# Locks: outbox rows (SKIP LOCKED: two publishers take disjoint rows and none waits). Commit, then send: the row stays
+# and comes due again after 30 s, 60 s, ... 15 min until somebody claims the call.
+def take_due() -> TextClause:
+    """Outbox rows whose time has come, with the queue each call belongs to now."""
+    return text(f"""
+        with due as (
+          select o.call_id from outbox o where o.not_before <= clock_timestamp()
+          order by o.not_before limit :limit for update skip locked
+        ), taken as (
+          update outbox o set tries = o.tries + 1,
+            not_before = clock_timestamp() + least(interval '15 min', interval '30 s' * power(2, least(o.tries, 8)))
+          from due where o.call_id = due.call_id returning o.call_id, o.request_id, o.tries
+        )
+        select t.call_id, t.request_id, t.tries, {QUEUE} as queue, c.run_id, c.kind, c.role, c.node_id, c.label
+        from taken t join call_claims c on c.call_id = t.call_id join flow_runs r on r.run_id = c.run_id
+          left join node_placements p on p.run_id = c.run_id and p.node_id = c.node_id
+        where c.state in ('open', 'stranded')
+        order by t.call_id""")
+
+
+# Locks nothing: a hint for a worker with a free slot and no message; the claim judges.
+def claimable() -> TextClause:
+    """Waiting calls this worker could be granted: its host's stranded ones, its host's, then anybody's."""
+    return text("""
+        select c.call_id, c.request_id from farm_workers w
+          join call_claims c on (c.state = 'stranded' and c.sent_host = w.host) or (c.state = 'open'
+            and c.call_id in (select o.call_id from outbox o))
+          join flow_runs r on r.run_id = c.run_id
+          left join node_placements p on p.run_id = c.run_id and p.node_id = c.node_id
+        where w.worker_id = :worker and w.state in ('up', 'draining') and r.format <= w.version
+          and (c.state = 'stranded' or (
+            r.stop is null and r.state in ('running', 'queued')
+            and coalesce(c.pin_host, w.host) = w.host and coalesce(p.host, w.host) = w.host
+            and (r.host_label is null or r.host_label = any(w.labels))
+            and coalesce(w.free_bytes, w.min_free_bytes) >= w.min_free_bytes
+            and (w.state = 'up' or coalesce(c.pin_host, p.host) = w.host)))
+        order by c.state = 'stranded' desc, coalesce(c.pin_host, p.host) is not null desc, c.opened_at
+        limit :limit""")
+
+
+# Locks: the worker's claims, by call id; the callers have the worker's row.
+def claims_of_workers() -> TextClause:
+    """Lock the claimed calls of these workers."""
+    return text("""
+        select call_id from call_claims where worker_id = any(:workers) and state = 'claimed'
+        order by call_id for no key update""")
+
+
+# Locks: the claims over their deadline by more than a lease, by call id, those of nobody else's transaction.
+def claims_overdue() -> TextClause:
+    """Lock claimed calls whose holder should have ended them long ago."""
+    return text("""
+        select call_id from call_claims where state = 'claimed'
+          and claimed_at + deadline_seconds * interval '1 s' + :grace * interval '1 s' < clock_timestamp()
+        order by call_id for no key update skip locked""")
+
+
+# Locks: one claim; the right is in the WHERE of the locking statement.
+def claim_to_release() -> TextClause:
+    """Lock a claim that its holder gives back, if it had sent nothing."""
+    return text("""
+        select call_id from call_claims where call_id = :call and fence = :fence and grant_id = :grant
+          and state = 'claimed' and not sent for no key update""")
+
+
+# Locks: nothing new; the claims are locked. The fence rises, so the old holder writes nothing any more.
+def free_claims() -> TextClause:
+    """Take claims from their holder: open again, or stranded on the host where something was sent."""
+    return text("""
+        update call_claims set fence = fence + 1, worker_id = null, grant_id = null, rows_written = 0,
+          crashes = crashes + :crashes, state = case when sent then 'stranded' else 'open' end
+        where call_id = any(:calls) and state = 'claimed'
+        returning call_id, run_id, node_id, request_id, sent, sent_host, crashes""")
+
+
+# Locks: placements, by run and node. A placement that nothing was done on is dropped with the call that made it.
+def unplace() -> TextClause:
+    """Clear the placements that these calls made and nobody used."""
+    return text("""
+        with unused as (
+          select p.run_id, p.node_id from node_placements p join call_claims c
+              on c.run_id = p.run_id and c.node_id = p.node_id and c.call_id = p.made_by_call
+          where c.call_id = any(:calls) and not c.sent and not p.used and p.host is not null
+          order by p.run_id, p.node_id for no key update of p)
+        update node_placements p set host = null, generation = p.generation + 1
+        from unused u where u.run_id = p.run_id and u.node_id = p.node_id""")
+
+
+# Locks: outbox rows of the calls.
+def announce() -> TextClause:
+    """Make calls due for publishing now."""
+    return text("""
+        insert into outbox as o (call_id, run_id, request_id, not_before, tries)
+        select c.call_id, c.run_id, c.request_id, clock_timestamp(), 0 from call_claims c
+        where c.call_id = any(:calls) and c.state in ('open', 'stranded') order by c.call_id
+        on conflict (call_id) do update set request_id = excluded.request_id, not_before = excluded.not_before""")
+
+
+# Locks nothing.
+def open_calls() -> TextClause:
+    """The calls of a run that have not ended, and where each is."""
+    return text("""
+        select c.call_id, c.path, c.position, c.kind, c.role, c.label, c.node_id, c.state,
+          coalesce(w.host, case when c.state = 'stranded' then c.sent_host end, c.pin_host, p.host) as host,
+          c.worker_id, c.sent, c.crashes, c.attempt, c.fence, c.opened_at, c.claimed_at
+        from call_claims c left join farm_workers w on w.worker_id = c.worker_id
+          left join node_placements p on p.run_id = c.run_id and p.node_id = c.node_id
+        where c.run_id = :run and c.state in ('open', 'claimed', 'stranded', 'lost')
+        order by c.path, c.position""")

@@ -1,0 +1,119 @@
+"""Statements about runs: submit, take, stop, give back, look. None of them names an identity column in an UPDATE."""
+
+from __future__ import annotations
+
+from sqlalchemy import TextClause, text
+
+_STATE = """run_id, run_key, workflow, state, stop, scheduler_id, lease_epoch, next_seq, max_turns, turns_sent,
+  host_label, takes_without_progress, submitted_at, ended_at"""
+
+
+# Locks: the new row; a second submit of the same key waits for the first and then finds it.
+def new_run() -> TextClause:
+    """Insert a run; nothing when its key is taken."""
+    return text("""
+        insert into flow_runs (run_id, run_key, workflow, spec_digest, script_digest, helpers_digest, args_digest,
+          host_label, max_turns, format)
+        values (:run_id, :run_key, :workflow, :spec_digest, :script_digest, :helpers_digest, :args_digest,
+          :host_label, :max_turns, :format)
+        on conflict do nothing returning run_id""")
+
+
+# Locks nothing.
+def run_of_key() -> TextClause:
+    """The run that a key belongs to."""
+    return text("""
+        select r.run_id, r.spec_digest, s.spec_json from flow_runs r join flow_specs s on s.run_id = r.run_id
+        where r.run_key = :run_key""")
+
+
+# Locks: the taker's own row FOR SHARE: a take and "this scheduler is dead" exclude each other.
+def taker() -> TextClause:
+    """Lock the scheduler that takes runs."""
+    return text("""
+        select version from farm_schedulers where scheduler_id = :scheduler and state = 'up' for share""")
+
+
+# Locks: runs, SKIP LOCKED; their state is in the WHERE of the locking statement. That a scheduler is dead or stopped
+# is read without a lock: it never comes back from that.
+def runs_to_take() -> TextClause:
+    """Lock runs that nobody drives: queued, or their scheduler is dead or stopped."""
+    return text("""
+        select q.run_id, q.state, q.stop, q.takes_without_progress,
+          q.state = 'running' and exists (select 1 from farm_schedulers s
+            where s.scheduler_id = q.scheduler_id and s.state = 'dead') as of_dead
+        from flow_runs q
+        where (q.state = 'queued' or (q.state = 'running' and exists (
+            select 1 from farm_schedulers s where s.scheduler_id = q.scheduler_id and s.state in ('dead', 'stopped'))))
+          and q.format <= :version
+        order by q.submitted_at limit :limit for no key update of q skip locked""")
+
+
+# Locks: nothing new; the run is locked.
+def take_run() -> TextClause:
+    """Give a locked run to a scheduler under a new epoch."""
+    return text("""
+        update flow_runs set scheduler_id = :scheduler, lease_epoch = lease_epoch + 1, state = 'running',
+          takes_without_progress = :takes where run_id = :run returning run_id, lease_epoch, sched_rows, stop""")
+
+
+# Locks: nothing new; the run is locked.
+def quarantine_run() -> TextClause:
+    """Put a locked run aside: taken over and over without progress."""
+    return text("""
+        update flow_runs set scheduler_id = null, lease_epoch = lease_epoch + 1, state = 'quarantined',
+          takes_without_progress = :takes where run_id = :run""")
+
+
+# Locks: the scheduler's row.
+def stop_scheduler() -> TextClause:
+    """Mark a scheduler that ends in order."""
+    return text("""
+        update farm_schedulers set state = 'stopped' where scheduler_id = :scheduler and state in ('up', 'draining')""")
+
+
+# Locks: its runs, by run id.
+def runs_to_give_back() -> TextClause:
+    """Lock the runs of a scheduler."""
+    return text("""
+        select run_id from flow_runs where scheduler_id = :scheduler and state = 'running'
+        order by run_id for no key update""")
+
+
+def queue_runs() -> TextClause:
+    """Make locked runs free to be taken."""
+    return text("update flow_runs set state = 'queued', scheduler_id = null where run_id = any(:runs)")
+
+
+# Locks: the run. From its commit on no intent of the run can commit, wherever its scheduler is. Cancel beats pause.
+def stop_run() -> TextClause:
+    """Set `stop` on a run that has not ended."""
+    return text("""
+        update flow_runs set stop = case when stop = 'cancel' then stop else :how end
+        where run_id = :run and state <> 'ended' returning state, stop, scheduler_id""")
+
+
+# Locks nothing: one statement a process, one row lookup a run.
+def poll_runs() -> TextClause:
+    """Which of these runs have rows beyond the one seen, or a stop."""
+    return text("""
+        select r.run_id, r.next_seq, r.stop
+        from unnest(cast(:runs as text[]), cast(:seen as bigint[])) m(run_id, seen)
+          join flow_runs r on r.run_id = m.run_id
+        where r.next_seq > m.seen + 1 or r.stop is not null""")
+
+
+# Locks nothing.
+def run_state() -> TextClause:
+    """A run's counters and lease."""
+    return text(f"select {_STATE} from flow_runs where run_id = :run")
+
+
+# Locks nothing. The end row is the run's last: it is looked up by its number.
+def list_runs() -> TextClause:
+    """Runs, newest first, with their last row where they ended."""
+    return text(f"""
+        select {_STATE}, (select e.payload_json from flow_events e
+            where r.state = 'ended' and e.run_id = r.run_id and e.seq = r.next_seq - 1) as end_json
+        from flow_runs r where cast(:state as text) is null or r.state = :state
+        order by r.submitted_at desc, r.run_id limit :limit""")

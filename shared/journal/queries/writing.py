@@ -1,0 +1,31 @@
+"""Statements of the journal writer and of the claim, on psycopg2's own cursors: the hot path."""
+
+from __future__ import annotations
+
+# Locks: claims (by call id), placements, runs (by run id), outbox; see the migration that makes the function.
+APPEND = """
+select m, status, count, seqs, queues from crw_append(
+  %(host)s, %(writer)s, %(calls)s::text[], %(uses)s::text[], %(runs)s::text[], %(withdraw)s::text[],
+  %(finish)s::text[], %(members)s::json, %(opens)s::json, %(rows)s::json, %(results)s::bytea[])
+"""
+
+# Locks nothing: after a lost answer, the numbers of the rows that one fence wrote.
+STORED_BY_CLAIM = "select seq from flow_calls where call_id = %(call)s and fence = %(fence)s order by seq"
+
+# Locks nothing: after a lost answer, the newest rows of the scheduler's side; its rows of calls have no fence.
+STORED_BY_LEASE = """
+select seq from (
+  (select seq from flow_calls where run_id = %(run)s and fence is null and seq < 1099511627776
+    order by seq desc limit %(limit)s)
+  union all
+  (select seq from flow_events where run_id = %(run)s and seq < 1099511627776 order by seq desc limit %(limit)s)) s
+order by seq desc limit %(limit)s
+"""
+
+# Locks: the worker's row FOR SHARE, the claim, the placement, the outbox row; see the migration.
+CLAIM = """
+select denied, (granted).run_id, (granted).node_id, (granted).kind, (granted).effect, (granted).path,
+  (granted).position, (granted).attempt, (granted).fence, (granted).sent, (granted).sent_host, (granted).crashes,
+  (granted).deadline_seconds, (granted).rows_written
+from crw_claim(%(worker)s, %(call)s, %(request)s, %(grant)s)
+"""

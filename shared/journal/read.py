@@ -1,0 +1,121 @@
+"""Read a run back: the same rows, in the same order, with the same numbers as they were appended.
+
+A watcher keeps the seq of the last row it was given and asks for the rows after it.
+A page is one statement over both tables and ends at the first gap, so a cursor
+never passes a row that is not visible yet and gets none twice.
+Source: journal document, "Reading a run"; rules of the protocol 17, 48.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from shared.base.canonical import from_storable
+from shared.journal.claims import OpenCallState, open_calls
+from shared.journal.database import Database, retrying
+from shared.journal.queries import reading
+from shared.model.rows import CallRow, EventRow, Row
+
+__all__ = ["OpenCallState", "Page", "load", "load_after", "load_call", "load_lean", "load_node", "open_calls"]
+
+_PAGE_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class Page:
+    """Rows after a cursor. `more`: another row exists beyond them."""
+
+    rows: list[Row]
+    more: bool
+
+
+def load(database: Database, run_id: str) -> list[Row]:
+    """The whole run with the results of its calls."""
+    return _load(database, run_id, with_results=True)
+
+
+def load_lean(database: Database, run_id: str) -> list[Row]:
+    """The whole run without results."""
+    return _load(database, run_id, with_results=False)
+
+
+def _load(database: Database, run_id: str, *, with_results: bool) -> list[Row]:
+    rows: list[Row] = []
+    more = True
+    while more:
+        page = _page(database, run_id, rows[-1].seq if rows else 0, _PAGE_ROWS, with_results=with_results)
+        rows += page.rows
+        more = page.more
+    return rows
+
+
+def load_after(database: Database, run_id: str, after: int, limit: int = _PAGE_ROWS) -> Page:
+    """One lean page of the rows after a seq (0: from the start)."""
+    return _page(database, run_id, after, limit, with_results=False)
+
+
+def _page(database: Database, run_id: str, after: int, limit: int, *, with_results: bool) -> Page:
+    asked = {"run": run_id, "after": after, "limit": limit + 1}
+
+    def read() -> list[Any]:
+        with database.statement() as connection:
+            return list(connection.execute(reading.page(with_results=with_results), asked))
+
+    found = retrying(read)
+    dense = [row for number, row in enumerate(found, after + 1) if row.seq == number]
+    return Page([_row(row) for row in dense[:limit]], len(dense) > limit)
+
+
+def load_call(database: Database, call_id: str) -> list[CallRow]:
+    """All rows of a call with its results, in order: what `replay.read_call_result` reads."""
+
+    def read() -> list[CallRow]:
+        with database.statement() as connection:
+            return _calls(connection.execute(reading.call_rows(), {"call": call_id}))
+
+    return retrying(read)
+
+
+def load_node(database: Database, run_id: str, node_id: str) -> list[CallRow]:
+    """A node's placed rows, and the terminal rows of its executor calls and commits; lean, in order."""
+
+    def read() -> list[CallRow]:
+        with database.statement() as connection:
+            return _calls(connection.execute(reading.node_rows(), {"run": run_id, "node": node_id}))
+
+    return retrying(read)
+
+
+def _calls(rows: Iterable[Any]) -> list[CallRow]:
+    return [_call_row(row._mapping) for row in rows]
+
+
+def _row(row: Any) -> Row:
+    return _event_row(row) if row.is_event else _call_row(row._mapping)
+
+
+def _call_row(row: Any) -> CallRow:
+    values = {name: value for name, value in row.items() if name not in ("is_event", "op", "detail_json", "result")}
+    detail = from_storable(row["detail_json"])
+    # The exact label stands in the data; the column is for readers that do not open it.
+    values["label"] = detail.pop("_label", values["label"])
+    result = row["result"]
+    return CallRow(**values, detail=detail, result=None if result is None else bytes(result))
+
+
+def _event_row(row: Any) -> EventRow:
+    data = from_storable(row.detail_json)
+    reserved = {name: data.pop(name) for name in tuple(data) if name.startswith("_")}
+    return EventRow(
+        run_id=row.run_id,
+        seq=row.seq,
+        kind=row.kind,
+        path=reserved.get("_path"),
+        position=reserved.get("_position"),
+        op=reserved.get("_op"),
+        label=reserved.get("_label"),
+        written_at=row.written_at,
+        data=data,
+    )

@@ -1,0 +1,106 @@
+"""Rows of a call to its result: the one function for live results and for replayed ones.
+
+Nothing else is asked: not the host, not another table. A call has a result only
+while it is ended: `prepared` (or a row of a later attempt) starts an attempt, and a
+thread or turn that is asked for or starts after a terminal row opens the call
+again, so the end of an earlier attempt is never shown with the thread of a later one.
+Source: journal document, "The replayed CallResult".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from shared.base.canonical import parse
+from shared.model.events import TERMINAL_WORDS
+from shared.model.outcome import Ended, Meta, Status
+from shared.model.rows import CallRow
+
+_REOPENING = frozenset(
+    {"thread_requested", "fork_requested", "turn_requested", "thread_started", "fork_started", "turn_started"}
+)
+_AGENT = "agent"
+
+
+def read_call_result(rows: Sequence[CallRow]) -> Ended | None:
+    """How the newest attempt of a call ended; None while it is open.
+
+    Args:
+        rows: the call's rows in the order of their seq, with results.
+    """
+    prepared: CallRow | None = None
+    attempt: list[CallRow] = []
+    terminal: CallRow | None = None
+    for row in rows:
+        if row.event == "prepared":
+            prepared = row
+        if row.event == "prepared" or (attempt and row.attempt > attempt[-1].attempt):
+            attempt, terminal = [], None
+        attempt.append(row)
+        if row.event in TERMINAL_WORDS:
+            terminal = row
+        elif row.event in _REOPENING:
+            terminal = None
+    if terminal is None:
+        return None
+    status = Status(terminal.event)
+    return Ended(
+        status=status,
+        output=_output(terminal, prepared) if status is Status.COMPLETED else None,
+        reason=terminal.detail.get("reason"),
+        meta=_meta(attempt, terminal, prepared),
+        result_digest=terminal.result_digest,
+        facts=terminal.detail,
+    )
+
+
+def _output(terminal: CallRow, prepared: CallRow | None) -> Any:
+    """The answer as the script gets it: JSON as a value, and an agent's free text as it is."""
+    if terminal.result is None:
+        return None
+    free_text = terminal.kind == _AGENT and (prepared is None or prepared.detail.get("schema") is None)
+    if not free_text:
+        try:
+            return parse(terminal.result)
+        except ValueError:
+            pass  # it is shown as it is rather than lost
+    return terminal.result.decode("utf-8", "surrogatepass")
+
+
+def _meta(attempt: Sequence[CallRow], terminal: CallRow, prepared: CallRow | None) -> Meta:
+    turns = [row for row in attempt if row.event == "turn_requested"]
+    ended = [row.tokens for row in attempt if row.event == "turn_ended" and row.tokens is not None]
+    return Meta(
+        call_id=terminal.call_id,
+        kind=terminal.kind,
+        role=terminal.role,
+        requested=_pair(prepared.detail.get("pair") if prepared else None),
+        configured=_configured(attempt),
+        thread_id=terminal.thread_id or _newest(attempt, "thread_id"),
+        turn_id=terminal.turn_id or _newest(attempt, "turn_id"),
+        turns=len(turns),
+        repair=any(row.detail.get("repair") for row in turns),
+        tokens=terminal.tokens if terminal.tokens is not None else (sum(ended) if ended else None),
+        first_seq=attempt[0].seq,
+        last_seq=attempt[-1].seq,
+        host=_newest(attempt, "host"),
+        node_id=terminal.node_id,
+        attempt=terminal.attempt,
+    )
+
+
+def _configured(attempt: Sequence[CallRow]) -> tuple[str, str] | None:
+    """The pair that the server answered for the newest thread."""
+    for row in reversed(attempt):
+        if row.event in ("thread_started", "fork_started") and row.detail.get("model") is not None:
+            return _pair([row.detail["model"], row.detail.get("effort")])
+    return None
+
+
+def _pair(value: Any) -> tuple[str, str] | None:
+    return None if value is None else (value[0], value[1])
+
+
+def _newest(attempt: Sequence[CallRow], name: str) -> Any:
+    return next((value for row in reversed(attempt) if (value := getattr(row, name)) is not None), None)

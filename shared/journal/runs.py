@@ -1,0 +1,267 @@
+"""Runs: submitted once, driven by one scheduler at a time, stopped by anybody.
+
+A run's identity is stored at submit and never updated. Its lease is a scheduler
+with an epoch: a take raises the epoch, and rows under an old one are refused.
+States: queued -> running -> ended; a scheduler that stops in order gives its runs
+back to queued; a run taken over three times from dead schedulers without a new
+position or a terminal row is quarantined.
+Source: journal document, "Persistence"; rules of the protocol 24, 28, 47, 48.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select
+from sqlalchemy.dialects.postgresql import insert
+
+from shared.base.canonical import digest_bytes, digest_json, from_storable, storable
+from shared.base.errors import RightLost, StoreError, UsageError
+from shared.base.ids import RunId, new_run_id
+from shared.journal.database import Database, retrying
+from shared.journal.members import RunLease
+from shared.journal.queries import running
+from shared.journal.tables import flow_sources, flow_specs
+from shared.model.spec import FORMAT, RunSpec
+
+TAKES_BEFORE_QUARANTINE = 3
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A run that exists. `created` is False when the key already had it."""
+
+    run_id: RunId
+    created: bool
+
+
+@dataclass(frozen=True)
+class TakenRun:
+    """A run a scheduler now drives. `takes` counts takes from dead schedulers without progress, this one included."""
+
+    run_id: str
+    lease: RunLease
+    stop: str | None
+    takes: int
+
+
+@dataclass(frozen=True)
+class RunState:
+    """A run as it stands. `end` is the data of its end row, in `list_runs` only."""
+
+    run_id: str
+    run_key: str | None
+    workflow: str
+    state: str
+    stop: str | None
+    scheduler_id: str | None
+    lease_epoch: int
+    next_seq: int
+    max_turns: int | None
+    turns_sent: int
+    host_label: str | None
+    takes_without_progress: int
+    submitted_at: datetime
+    ended_at: datetime | None
+    end: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A run whose `stop` is set: its state then, which stop counts, and who drives it."""
+
+    state: str
+    stop: str
+    scheduler_id: str | None
+
+
+def submit(database: Database, spec: RunSpec, sources: Mapping[str, bytes], key: str | None = None) -> Submitted:
+    """Store a run; with a key that is taken, the run that has it.
+
+    Args:
+        sources: every file of `spec.sources` by name.
+
+    Raises:
+        UsageError: the key belongs to a run with other content; the sentence names what differs.
+        ValueError: the sources are not those of the spec.
+    """
+    if {name: digest_bytes(data) for name, data in sources.items()} != dict(spec.sources):
+        raise ValueError("the sources are not those that the spec names")
+    run_id = new_run_id()
+
+    def store() -> Submitted:
+        with database.transaction() as connection:
+            return _submit(connection, run_id, spec, sources, key)
+
+    return retrying(store)
+
+
+def _submit(
+    connection: Connection, run_id: RunId, spec: RunSpec, sources: Mapping[str, bytes], key: str | None
+) -> Submitted:
+    helpers = {name: digest for name, digest in spec.sources.items() if name != spec.script}
+    made = connection.execute(
+        running.new_run(),
+        {
+            "run_id": run_id, "run_key": key, "workflow": spec.workflow, "spec_digest": spec.digest(),
+            "script_digest": spec.sources[spec.script], "helpers_digest": digest_json(helpers),
+            "args_digest": digest_json(spec.args), "host_label": spec.label, "max_turns": spec.max_turns,
+            "format": spec.format,
+        },
+    ).first()  # fmt: skip
+    if made is None:
+        return _already_there(connection, run_id, spec, key)
+    for digest, data in sorted({digest_bytes(data): data for data in sources.values()}.items()):
+        connection.execute(insert(flow_sources).values(digest=digest, bytes=data).on_conflict_do_nothing())
+    connection.execute(insert(flow_specs).values(run_id=run_id, spec_json=storable(spec.to_json())))
+    return Submitted(run_id, True)
+
+
+def _already_there(connection: Connection, run_id: RunId, spec: RunSpec, key: str | None) -> Submitted:
+    there = connection.execute(running.run_of_key(), {"run_key": key}).first()
+    if there is None:
+        return Submitted(run_id, True)  # an earlier try of this submit was stored, its answer was lost
+    if there.run_id == run_id:
+        return Submitted(run_id, True)
+    if there.spec_digest != spec.digest():
+        stored, asked = from_storable(there.spec_json), json.loads(storable(spec.to_json()))
+        differs = sorted(name for name in {*stored, *asked} if stored.get(name) != asked.get(name))
+        raise UsageError(
+            f"the key {key} belongs to run {there.run_id}, which has other {', '.join(differs)}; "
+            "use another key, or submit exactly what that run has",
+            run=there.run_id,
+            differs=differs,
+        )
+    return Submitted(RunId(there.run_id), False)
+
+
+def take(database: Database, scheduler_id: str, limit: int) -> list[TakenRun]:
+    """Take up to `limit` runs that nobody drives, the oldest first.
+
+    Raises:
+        RightLost: this scheduler was declared dead, or is draining.
+    """
+
+    def take_runs() -> list[TakenRun]:
+        with database.transaction() as connection:
+            version = connection.execute(running.taker(), {"scheduler": scheduler_id}).scalar()
+            if version is None:
+                raise RightLost(f"scheduler {scheduler_id} is not up any more and takes no run")
+            wanted = {"limit": limit, "version": min(version, FORMAT)}
+            rows = connection.execute(running.runs_to_take(), wanted).all()
+            taken = [_take(connection, scheduler_id, row) for row in rows]
+            return [run for run in taken if run is not None]
+
+    return retrying(take_runs)
+
+
+def _take(connection: Connection, scheduler_id: str, row: Any) -> TakenRun | None:
+    takes = row.takes_without_progress + int(row.of_dead)
+    if takes >= TAKES_BEFORE_QUARANTINE:
+        connection.execute(running.quarantine_run(), {"run": row.run_id, "takes": takes})
+        return None
+    given = {"scheduler": scheduler_id, "run": row.run_id, "takes": takes}
+    run = connection.execute(running.take_run(), given).one()
+    lease = RunLease(run.run_id, scheduler_id, run.lease_epoch, run.sched_rows)
+    return TakenRun(run.run_id, lease, run.stop, takes)
+
+
+def give_back(database: Database, scheduler_id: str) -> list[str]:
+    """A scheduler ends in order: its runs are queued again. Returns their ids."""
+
+    def give() -> list[str]:
+        with database.transaction() as connection:
+            connection.execute(running.stop_scheduler(), {"scheduler": scheduler_id})
+            runs = connection.execute(running.runs_to_give_back(), {"scheduler": scheduler_id}).scalars().all()
+            connection.execute(running.queue_runs(), {"runs": list(runs)})
+            return list(runs)
+
+    return retrying(give)
+
+
+def set_stop(database: Database, run_id: str, how: str) -> Stopped | None:
+    """Set `stop` (pause or cancel): from its commit on no intent of the run commits. None: no such run, or ended."""
+
+    def stop() -> Stopped | None:
+        with database.statement() as connection:
+            row = connection.execute(running.stop_run(), {"run": run_id, "how": how}).first()
+            return Stopped(**row._mapping) if row else None
+
+    return retrying(stop)
+
+
+def poll(database: Database, seen: Mapping[str, int]) -> list[tuple[str, int, str | None]]:
+    """`(run id, next seq, stop)` of the runs that have rows beyond the newest seq seen, or a stop."""
+
+    def look() -> list[tuple[str, int, str | None]]:
+        with database.statement() as connection:
+            asked = {"runs": list(seen), "seen": list(seen.values())}
+            return [tuple(row) for row in connection.execute(running.poll_runs(), asked)]
+
+    return retrying(look) if seen else []
+
+
+def run_state(database: Database, run_id: str) -> RunState | None:
+    """The run as it stands, or None."""
+
+    def read() -> RunState | None:
+        with database.statement() as connection:
+            row = connection.execute(running.run_state(), {"run": run_id}).first()
+            return RunState(**row._mapping) if row else None
+
+    return retrying(read)
+
+
+def list_runs(database: Database, limit: int = 100, state: str | None = None) -> list[RunState]:
+    """Runs, newest first."""
+
+    def read() -> list[RunState]:
+        with database.statement() as connection:
+            rows = connection.execute(running.list_runs(), {"limit": limit, "state": state}).mappings().all()
+        return [_run_state(dict(row)) for row in rows]
+
+    return retrying(read)
+
+
+def _run_state(row: dict[str, Any]) -> RunState:
+    end_json = row.pop("end_json")
+    end = None if end_json is None else {k: v for k, v in from_storable(end_json).items() if not k.startswith("_")}
+    return RunState(**row, end=end)
+
+
+def load_spec(database: Database, run_id: str) -> RunSpec:
+    """What the run was submitted with.
+
+    Raises:
+        StoreError: no such run.
+    """
+
+    def read() -> RunSpec:
+        with database.statement() as connection:
+            stored = connection.execute(select(flow_specs.c.spec_json).where(flow_specs.c.run_id == run_id)).scalar()
+        if stored is None:
+            raise StoreError(f"there is no run {run_id}", run=run_id)
+        return RunSpec.from_json(from_storable(stored))
+
+    return retrying(read)
+
+
+def load_source(database: Database, digest: str) -> bytes:
+    """A source file by its sha-256.
+
+    Raises:
+        StoreError: it is not stored.
+    """
+
+    def read() -> bytes:
+        with database.statement() as connection:
+            data = connection.execute(select(flow_sources.c.bytes).where(flow_sources.c.digest == digest)).scalar()
+        if data is None:
+            raise StoreError(f"there is no source file with digest {digest}", digest=digest)
+        return bytes(data)
+
+    return retrying(read)

@@ -1,0 +1,144 @@
+"""The journal writer: order, rights, groups, content."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.base.errors import BudgetSpent, RightLost, RowRefused, RunStopping, StoreError
+from shared.journal import claims, read, runs
+from shared.journal.append import CallRows, EndedCall, RunRows
+from shared.model.rows import CallRow, EventRow, NewCallRow, NewEventRow
+from tests.farms import Farm
+
+
+@pytest.mark.req("J01", "J02", "J38")
+def test_one_seq_numbers_calls_and_events_and_reads_back_as_appended(farm: Farm) -> None:
+    lease = farm.new_run()
+    value = {"n": 2**60, "f": 0.1, "s": "\ud800 \x00 é", "l": [None, True], "d": {"b": 1, "a": 2}}
+    started = farm.writer.submit(RunRows(lease, events=(NewEventRow("started", value),))).result()
+    opened = farm.opening(lease)
+    made = farm.writer.submit(RunRows(lease, opens=(opened,), events=(NewEventRow("phase", {"name": "p"}),))).result()
+    assert (started.seqs, made.seqs) == ((1,), (2, 3))
+    held = farm.claim(farm.new_worker(), opened)
+    assert farm.writer.append(held, NewCallRow("completed", value, label="l\x00", result=b'{"a":1}')).seqs == (4,)
+    first, phase, prepared, completed = read.load(farm.database, lease.run_id)
+    assert isinstance(first, EventRow) and first.data == value and first.kind == "started"
+    assert isinstance(phase, EventRow) and phase.seq == 2
+    assert isinstance(prepared, CallRow) and prepared.event == "prepared" and prepared.fence is None
+    assert isinstance(completed, CallRow) and completed.detail == value and completed.label == "l\x00"
+    assert completed.result == b'{"a":1}' and completed.fence == held.fence and completed.host == "h1"
+
+
+@pytest.mark.req("J05", "RULE45", "K02")
+def test_observations_ride_before_the_intent_that_follows_them(farm: Farm) -> None:
+    lease = farm.new_run()
+    held = farm.claim(farm.new_worker(), farm.open(lease))
+    farm.writer.append(held, NewCallRow("turn_requested"))
+    farm.writer.note(held, NewCallRow("turn_started"))
+    farm.writer.append(held, NewCallRow("interrupt_requested"))
+    farm.writer.note(held, NewCallRow("turn_ended"))
+    farm.writer.flush()
+    events = [row.event for row in read.load_lean(farm.database, lease.run_id) if isinstance(row, CallRow)]
+    assert events == ["prepared", "turn_requested", "turn_started", "interrupt_requested", "turn_ended"]
+
+
+@pytest.mark.req("RULE31")
+def test_a_stale_member_and_an_unstorable_one_fail_alone(farm: Farm) -> None:
+    lease = farm.new_run()
+    worker = farm.new_worker()
+    good, stale, bad = (farm.claim(worker, farm.open(lease)) for _ in range(3))
+    stale.fence -= 1
+    futures = [
+        farm.writer.submit(CallRows(good, (NewCallRow("placed"),)), wait=False),
+        farm.writer.submit(CallRows(stale, (NewCallRow("placed"),)), wait=False),
+        farm.writer.submit(CallRows(bad, (NewCallRow("placed", allocation=2**40),)), wait=False),
+        farm.writer.submit(CallRows(good, (NewCallRow("completed"),)), wait=True),
+    ]
+    assert len(futures[0].result().seqs) == 1 and len(futures[3].result().seqs) == 1
+    with pytest.raises(RightLost):
+        futures[1].result()
+    with pytest.raises(RowRefused, match="integer"):
+        futures[2].result()
+    assert farm.writer.append(bad, NewCallRow("refused", {"reason": "x"})).seqs
+
+
+@pytest.mark.req("RULE28")
+def test_no_intent_of_a_stopping_run_commits_but_interrupts_and_ends_do(farm: Farm) -> None:
+    lease = farm.new_run()
+    held = farm.claim(farm.new_worker(), farm.open(lease))
+    assert runs.set_stop(farm.database, lease.run_id, "cancel") is not None
+    with pytest.raises(RunStopping):
+        farm.writer.append(held, NewCallRow("turn_requested"))
+    with pytest.raises(RunStopping):
+        farm.writer.submit(RunRows(lease, opens=(farm.opening(lease),))).result()
+    farm.writer.append(held, NewCallRow("interrupt_requested"), NewCallRow("interrupted"))
+    farm.writer.append(held, NewCallRow("held", {"reason": "paused"}))
+
+
+def test_turns_above_the_cap_of_the_run_are_refused(farm: Farm) -> None:
+    lease = farm.new_run(max_turns=1)
+    worker = farm.new_worker()
+    first, second = (farm.claim(worker, farm.open(lease)) for _ in range(2))
+    farm.writer.append(first, NewCallRow("turn_requested"))
+    with pytest.raises(BudgetSpent):
+        farm.writer.append(second, NewCallRow("turn_requested"))
+    farm.writer.append(second, NewCallRow("refused", {"reason": "budget"}))
+
+
+def test_a_run_finishes_only_when_no_call_is_open_and_withdraws_what_nobody_claimed(farm: Farm) -> None:
+    lease = farm.new_run()
+    held = farm.claim(farm.new_worker(), farm.open(lease))
+    farm.open(lease)
+    finish = RunRows(lease, events=(NewEventRow("finished", {"status": "cancelled"}),), withdraw=True, finish=True)
+    with pytest.raises(StoreError, match="open, claimed"):
+        farm.writer.submit(finish).result()
+    farm.writer.append(held, NewCallRow("completed"))
+    ended = farm.writer.submit(finish).result()
+    assert ended.withdrawn == 1
+    rows = read.load_lean(farm.database, lease.run_id)
+    assert [getattr(row, "event", None) or row.kind for row in rows[-2:]] == ["withdrawn", "finished"]
+    (state,) = runs.list_runs(farm.database, 5)
+    assert state.state == "ended" and state.end == {"status": "cancelled"}
+    with pytest.raises(RightLost):
+        farm.writer.submit(RunRows(lease, events=(NewEventRow("log", {}),))).result()
+    assert farm.rows("select count(*) from outbox") == [(0,)]
+
+
+@pytest.mark.req("RULE14", "J29", "J44")
+@pytest.mark.parametrize("answer", [b'"\\u0000"', '"\ud800"'.encode("utf-8", "surrogatepass"), b"1e400", b"\xff\x00"])
+def test_no_terminal_row_fails_for_its_content(farm: Farm, answer: bytes) -> None:
+    lease = farm.new_run()
+    held = farm.claim(farm.new_worker(), farm.open(lease))
+    farm.writer.append(held, NewCallRow("completed", result=answer))
+    (row,) = [row for row in read.load_call(farm.database, held.call_id) if row.event == "completed"]
+    assert row.result == answer and row.result_bytes == len(answer)
+
+
+@pytest.mark.req("RULE38")
+def test_a_large_result_lies_in_a_table_by_digest_and_reads_back(farm: Farm) -> None:
+    lease = farm.new_run()
+    held = farm.claim(farm.new_worker(), farm.open(lease))
+    answer = b'"' + b"x" * 100_000 + b'"'
+    farm.writer.append(held, NewCallRow("completed", result=answer))
+    assert farm.rows("select result is null, result_ref is not null from flow_calls where terminal") == [(True, True)]
+    assert read.load_call(farm.database, held.call_id)[-1].result == answer
+    lean = read.load_after(farm.database, lease.run_id, 0, 10).rows[-1]
+    assert isinstance(lean, CallRow) and lean.result is None and lean.result_bytes == len(answer)
+
+
+def test_an_op_of_the_scheduler_is_written_with_its_row_in_one_transaction(farm: Farm) -> None:
+    lease = farm.new_run()
+    place = farm.opening(lease, kind="clock")
+    common = (place.call_id, place.path, place.position, "clock", None, place.request_id, 0)
+    rows = (EndedCall(*common, NewCallRow("prepared")), EndedCall(*common, NewCallRow("completed", result=b"1")))
+    assert farm.writer.submit(RunRows(lease, ended=rows)).result().seqs == (1, 2)
+    with pytest.raises(RowRefused):
+        farm.writer.submit(RunRows(lease, ended=rows[1:])).result()
+    assert claims.open_calls(farm.database, lease.run_id) == []
+
+
+@pytest.mark.req("J30")
+def test_data_with_a_reserved_member_is_refused(farm: Farm) -> None:
+    lease = farm.new_run()
+    with pytest.raises(RowRefused, match="underscore"):
+        farm.writer.submit(RunRows(lease, events=(NewEventRow("log", {"_kind": "x"}),)))
