@@ -24,5 +24,9 @@ lint: $(VENV)/.installed
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 
+# The same cases on the fake host and on every supported App Server; fetches those that are not here yet.
+contract: $(VENV)/.installed
+	$(BIN)/python -m tests.contract
+
 clean:
 	rm -rf $(VENV) build

@@ -15,6 +15,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--req", action="store_true", help="list requirement lines and rules with their tests; run nothing"
     )
+    # Options are read before a folder's own conftest is: those of the contract suite stand here.
+    parser.addoption("--hosts", help="hosts of the contract suite: fake and App Server versions, with commas between")
+    parser.addoption("--contract-report", help="file for the contract suite's counts by host")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -189,9 +189,9 @@ class RunningTurn:
             "exitCode": None,
             "durationMs": None,
         }
-        self._tell("item/started", {"item": item})
         escalates = spec.get("sandbox_permissions") == "require_escalated"
         if escalates and self.thread.approval_policy == "on-request":
+            self._tell("item/started", {"item": item})
             params = {"kind": "command", "threadId": self.thread.id, "turnId": self.id, "itemId": number}
             answer = await self.host.wire.ask("item/commandExecution/requestApproval", params)
             if (answer.get("result") or {}).get("decision") != "accept":
@@ -210,6 +210,7 @@ class RunningTurn:
             preexec_fn=die_with_parent,
         )
         terminal = self.host.terminals.add(self.thread.id, number, spec["exec"], child)
+        self._tell("item/started", {"item": item})
         try:
             output, _ = await asyncio.wait_for(
                 asyncio.shield(terminal.output), spec.get("yield_time_ms", 10_000) / 1000

@@ -61,9 +61,10 @@ class Wire:
     async def ask(self, method: str, params: Frame) -> Frame:
         """A request to the client; its whole answer."""
         number = next(self._numbers)
-        self._questions[number] = asyncio.get_running_loop().create_future()
+        question = asyncio.get_running_loop().create_future()
+        self._questions[number] = question
         self.write({"method": method, "id": number, "params": params})
-        answer = await self._questions.pop(number)
+        answer: Frame = await question
         self.notify("serverRequest/resolved", {"threadId": params.get("threadId"), "requestId": number})
         return answer
 

@@ -20,6 +20,7 @@ from workers.appserver.router import Router, TurnCursor
 from workers.appserver.rpc import BeforeSend, Rpc
 
 _PAGE_TURNS = 20
+_VIEW = "full"
 _PAGE_ITEMS = 100
 _FIND_LOST_SECONDS = 5.0
 _INTERRUPT_REPLY_SECONDS = 5.0
@@ -177,7 +178,7 @@ class Turns:
         )
 
     def _find_turn(self, thread_id: str, turn_id: str) -> Mapping[str, Any] | None:
-        params = {"threadId": thread_id, "itemsView": "full", "limit": _PAGE_TURNS}
+        params = {"threadId": thread_id, "itemsView": _VIEW, "limit": _PAGE_TURNS}
         for page in self._pages("thread/turns/list", params):
             for turn in page:
                 if turn.get("id") == turn_id:

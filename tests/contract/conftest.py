@@ -1,0 +1,56 @@
+"""Which hosts the suite runs on, and the counts it leaves behind."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contract.hosts import FAKE, ContractHost, installed_version
+
+_counts: dict[str, Counter[str]] = defaultdict(Counter)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "host_name" not in metafunc.fixturenames:
+        return
+    asked = metafunc.config.getoption("--hosts")
+    names = asked.split(",") if asked else [FAKE, *filter(None, [installed_version()])]
+    marks = [pytest.param(name, marks=[] if name == FAKE else [pytest.mark.real]) for name in names]
+    metafunc.parametrize("host_name", marks, scope="session")
+
+
+@pytest.fixture(scope="session")
+def host(host_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContractHost]:
+    """A host that many cases share; no case may stop its server."""
+    shared = ContractHost(host_name, tmp_path_factory.mktemp(f"host-{host_name}"))
+    yield shared
+    shared.close()
+
+
+@pytest.fixture
+def own_host(host_name: str, tmp_path: Path) -> Iterator[ContractHost]:
+    """A host of one case alone, whose server it may kill."""
+    own = ContractHost(host_name, tmp_path)
+    yield own
+    own.close()
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    # A case counts once: at its call, or at the set-up that kept it from running.
+    if "tests/contract" not in report.nodeid or "[" not in report.nodeid:
+        return
+    if report.when == "call" or (report.when == "setup" and report.failed):
+        name = report.nodeid.rsplit("[", 1)[1].rstrip("]").split("-")
+        host_name = next((part for part in name if part == FAKE or part[0].isdigit()), "")
+        _counts[host_name]["passed" if report.passed else "failed"] += 1
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    target = session.config.getoption("--contract-report")
+    if target:
+        hosts = {name: {"passed": seen["passed"], "failed": seen["failed"]} for name, seen in _counts.items()}
+        Path(target).write_text(json.dumps({"hosts": hosts}, indent=2) + "\n")

@@ -1,0 +1,62 @@
+"""The pipe under load, with long lines and with hooks before a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from shared.base.errors import Refused
+from tests.contract.hosts import ContractHost, final
+from workers.appserver import pick_answer
+
+
+class _LeaseOver(Exception):
+    """What a worker's lease check raises."""
+
+
+@pytest.mark.req("K24")
+def test_three_hundred_requests_at_once_are_all_answered(host: ContractHost) -> None:
+    thread, threads = host.thread(), host.connection.threads
+    with ThreadPoolExecutor(150) as pool:
+        read = list(pool.map(lambda _: threads.read(thread.id).id, range(300)))
+    assert read == [thread.id] * 300
+
+
+@pytest.mark.req("K69")
+def test_an_answer_of_two_megabytes_arrives_whole(host: ContractHost) -> None:
+    end = host.run(host.thread(), {"out": [{"msg": {"repeat": "x", "n": 2_000_000}, "phase": "final_answer"}]})
+    assert len(pick_answer(end.items) or "") == 2_000_000
+
+
+@pytest.mark.req("K69")
+def test_a_prompt_with_what_utf_8_cannot_say_is_taken(host: ContractHost) -> None:
+    end = host.run(host.thread(), prompt='half \ud800 of \x00 one [[steps:[{"out":[{"json":1}]}]]]')
+    assert pick_answer(end.items) == "1"
+
+
+@pytest.mark.req("RULE4")
+def test_what_the_hook_raises_keeps_the_frame_here(host: ContractHost) -> None:
+    thread, turns = host.thread(), host.connection.turns
+    asked: list[str] = []
+
+    def refuse(method: str, params: Mapping[str, Any]) -> None:
+        asked.append(method)
+        raise _LeaseOver
+
+    request = host.request(final("never"))
+    with turns.cursor(thread.id) as cursor:
+        with pytest.raises(_LeaseOver):
+            turns.start(cursor, request, before_send=refuse)
+        end_of_another = turns.start(cursor, host.request(final("sent")))
+        end = cursor.wait(30)
+    assert asked == ["turn/start"]
+    assert end is not None and end.turn_id == end_of_another
+    assert host.model_asked(request.operation) == 0
+
+
+def test_an_unknown_method_is_a_definitive_no(host: ContractHost) -> None:
+    with pytest.raises(Refused, match="unknown variant"):
+        host.connection.request("no/such", {})
