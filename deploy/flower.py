@@ -29,8 +29,8 @@ from shared.base.settings import FlowerSettings, Settings, load_settings
 from shared.broker.app import make_app
 from shared.broker.client import check
 
-# What the table shows: the name says role or op, the arguments say run, node and label.
-COLUMNS = "name,uuid,state,kwargs,worker,received,started,runtime,routing_key"
+# What the table shows: role or op, then run, node and label; the long id comes last.
+COLUMNS = "name,kwargs,state,worker,received,runtime,routing_key,uuid"
 WAIT_FOR_BROKER_SECONDS = 60.0
 
 

@@ -261,3 +261,24 @@ def list_hosts(database: Database) -> list[HostState]:
             return [HostState(**row._mapping) for row in connection.execute(farm.list_hosts())]
 
     return retrying(read)
+
+
+@dataclass(frozen=True)
+class SchedulerState:
+    """A scheduler that did not end in order. Shape: `alive` while it holds its lease."""
+
+    scheduler_id: str
+    machine: str
+    pid: int
+    started_at: datetime
+    alive: bool
+
+
+def list_schedulers(database: Database) -> list[SchedulerState]:
+    """The schedulers that live or died, the newest first."""
+
+    def read() -> list[SchedulerState]:
+        with database.statement() as connection:
+            return [SchedulerState(**row._mapping) for row in connection.execute(farm.list_schedulers())]
+
+    return retrying(read)

@@ -141,3 +141,12 @@ def list_hosts() -> TextClause:
         from farm_hosts h left join lateral (select * from farm_workers x where x.host = h.host
           order by x.started_at desc limit 1) w on true
         order by h.host""")
+
+
+# Locks nothing.
+def list_schedulers() -> TextClause:
+    """Every scheduler that did not end in order, the newest first."""
+    return text("""
+        select scheduler_id, machine, pid, started_at,
+          coalesce(lease_until > clock_timestamp() and state in ('up', 'draining'), false) as alive
+        from farm_schedulers where state <> 'stopped' order by started_at desc""")
