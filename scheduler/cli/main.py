@@ -20,6 +20,8 @@ EXIT_INTERRUPTED = 130
 EXIT_FAULT = 70
 
 _COMMANDS = {
+    "demo": ("scheduler.cli.demo", "the main job on services that come along; leaves nothing running"),
+    "up": ("scheduler.cli.up", "a farm of one host on this machine, until Ctrl-C"),
     "scheduler": ("scheduler.cli.scheduler", "one scheduler process"),
     "worker": ("scheduler.cli.worker", "the worker process of this host"),
     "flower": ("scheduler.cli.flower", "Flower over the farm's tasks, read-only"),
