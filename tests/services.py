@@ -13,6 +13,7 @@ import pytest
 
 from deploy.embedded import Postgres, Valkey
 from shared.journal.database import upgrade
+from tests.farm import Farm
 
 _numbers = itertools.count()
 
@@ -59,3 +60,10 @@ def valkey(valkey_server: Valkey) -> Valkey:
     """The session's Valkey server, emptied."""
     valkey_server.client().flushall()
     return valkey_server
+
+
+@pytest.fixture
+def farm(tmp_path: Path, postgres: Postgres, empty_database: str) -> Iterator[Farm]:
+    """A farm without processes yet: `start_worker`, `start_scheduler`; a lease is 2 s."""
+    with closing(Farm(tmp_path, postgres, empty_database)) as running:
+        yield running

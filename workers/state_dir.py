@@ -15,11 +15,9 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -69,7 +67,6 @@ class StateDirectory:
             UsageError: it cannot be written, is too full, or a live worker has it.
         """
         self.path = path
-        self._min_free_bytes = min_free_bytes
         try:
             path.mkdir(parents=True, exist_ok=True)
             self.lock_fd = os.open(path / "worker.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -83,23 +80,13 @@ class StateDirectory:
                 "free some or lower min_free_bytes"
             )
         self._take_lock()
-        self._record: dict[str, Any] = {"host": host, "worker": _as_json(ProcessName.of(os.getpid())), "server": None}
-        self._write_record()
+        self._write_record(host, ProcessName.of(os.getpid()))
         self.host_id = self._random_id("host-id")
         self.home_id = self._random_id("home-id")
 
     def free_bytes(self) -> int:
         """Free space where the directory lies."""
         return shutil.disk_usage(self.path).free
-
-    def is_low(self) -> bool:
-        """Whether there is less space than the farm wants to work with."""
-        return self.free_bytes() < self._min_free_bytes
-
-    def record_server(self, pid: int | None) -> None:
-        """Note the App Server that has inherited the lock (the leader of its process group), or that it is gone."""
-        self._record["server"] = None if pid is None else _as_json(ProcessName.of(pid))
-        self._write_record()
 
     def close(self) -> None:
         """Let the lock go; a child that inherited it still has it."""
@@ -109,11 +96,10 @@ class StateDirectory:
         end = time.monotonic() + _TAKE_OVER_SECONDS
         while not self._try_lock():
             # Read each time: two workers may be starting at once, and the other one be faster.
-            holder = self._read_record()
-            worker = _from_json(holder.get("worker"))
+            host, worker = self._read_record()
             if worker is not None and worker.is_alive():
                 raise UsageError(
-                    f"state_dir {self.path} is in use by the worker of host {holder.get('host')} (pid {worker.pid}); "
+                    f"state_dir {self.path} is in use by the worker of host {host} (pid {worker.pid}); "
                     "a host has one worker: stop that one, or give this one a state_dir and a host_name of its own"
                 )
             if time.monotonic() > end:
@@ -121,12 +107,18 @@ class StateDirectory:
                     f"state_dir {self.path} is locked by a process that a dead worker (pid "
                     f"{worker.pid if worker else 'unknown'}) left and that cannot be ended from here; end it first"
                 )
-            server = _from_json(holder.get("server"))
-            if server is not None and server.is_alive():
-                log.warning("old_server_killed", pid=server.pid)
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(server.pid, signal.SIGKILL)
+            if worker is not None:
+                self._end_heirs(worker.pid)
             time.sleep(0.05)
+
+    def _end_heirs(self, dead_pid: int) -> None:
+        """Kill what has inherited a dead worker's lock: its App Server, and commands the server left running."""
+        lock = os.fstat(self.lock_fd)
+        for process in psutil.process_iter():
+            if process.pid != os.getpid() and _inherited(process.pid, lock, dead_pid):
+                log.warning("heir_killed", pid=process.pid, dead=dead_pid)
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
 
     def _try_lock(self) -> bool:
         try:
@@ -135,15 +127,15 @@ class StateDirectory:
             return False
         return True
 
-    def _read_record(self) -> dict[str, Any]:
+    def _read_record(self) -> tuple[str, ProcessName | None]:
         try:
-            record = json.loads(os.pread(self.lock_fd, 4096, 0) or b"{}")
-        except ValueError:
-            return {}
-        return record if isinstance(record, dict) else {}
+            record = json.loads(os.pread(self.lock_fd, 4096, 0))
+            return str(record["host"]), ProcessName(int(record["pid"]), str(record["started"]))
+        except (ValueError, TypeError, KeyError):
+            return "unknown", None
 
-    def _write_record(self) -> None:
-        text = json.dumps(self._record).encode()
+    def _write_record(self, host: str, worker: ProcessName) -> None:
+        text = json.dumps({"host": host, "pid": worker.pid, "started": worker.started}).encode()
         os.pwrite(self.lock_fd, text, 0)
         os.ftruncate(self.lock_fd, len(text))
 
@@ -159,15 +151,26 @@ class StateDirectory:
         return fresh
 
 
-def _as_json(process: ProcessName) -> dict[str, Any]:
-    return {"pid": process.pid, "started": process.started}
+def _inherited(pid: int, lock: os.stat_result, dead_pid: int) -> bool:
+    """Whether a process has the lock through a descriptor that the dead worker locked.
 
-
-def _from_json(data: Any) -> ProcessName | None:
+    Another worker that is just starting has the same file open too, but not that lock.
+    """
+    descriptors = Path(f"/proc/{pid}/fd")
     try:
-        return ProcessName(int(data["pid"]), str(data["started"]))
-    except (TypeError, KeyError, ValueError):
-        return None
+        for descriptor in descriptors.iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found = descriptor.stat()
+                if (found.st_dev, found.st_ino) != (lock.st_dev, lock.st_ino):
+                    continue
+                # A line of fdinfo: `lock: 1: FLOCK  ADVISORY  WRITE <pid that locked> ...`
+                for line in Path(f"/proc/{pid}/fdinfo/{descriptor.name}").read_text().splitlines():
+                    words = line.split()
+                    if words[:1] == ["lock:"] and "FLOCK" in words and words[5] == str(dead_pid):
+                        return True
+    except OSError:
+        return False
+    return False
 
 
 def boot_id() -> str:

@@ -10,16 +10,8 @@ Source: rules of the protocol, 11.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Suspect:
-    """A process whose lease has run out. `beat` is the number of its last beat."""
-
-    process_id: str
-    beat: int
-    lease_seconds: float
+from shared.journal.hosts import Suspect
 
 
 class Suspicion:
@@ -37,7 +29,7 @@ class Suspicion:
         """
         seen, dead = {}, []
         for suspect in suspects:
-            key = (suspect.process_id, suspect.beat)
+            key = (suspect.worker_id, suspect.beat)
             seen[key] = first = self._first_seen.get(key, now)
             if now - first >= suspect.lease_seconds:
                 dead.append(suspect)

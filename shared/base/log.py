@@ -32,6 +32,8 @@ def configure_logging(process: str, level: str = "info") -> None:
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
+            # Not a context variable: each thread has its own, and most of what is said here is said in threads.
+            lambda _logger, _method, event: {"process": process, **event},
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
@@ -42,7 +44,6 @@ def configure_logging(process: str, level: str = "info") -> None:
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
         cache_logger_on_first_use=True,
     )
-    structlog.contextvars.bind_contextvars(process=process)
 
 
 def get_logger() -> Any:

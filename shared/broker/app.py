@@ -53,3 +53,22 @@ def make_app(broker_url: str) -> Celery:
         },
     )
     return app
+
+
+def worker_options(host: str, concurrency: int, queues: list[str]) -> dict[str, Any]:
+    """How a Celery worker of the farm is started: `app.Worker(**worker_options(...))`.
+
+    Threads, because a call waits for an App Server or a command nearly all its life.
+    Mingling and gossip would cost a second at each start and say nothing that Postgres does not.
+    """
+    return {
+        "hostname": f"crw@{host}",
+        "pool": "threads",
+        "concurrency": concurrency,
+        "queues": queues,
+        "task_events": True,
+        "without_mingle": True,
+        "without_gossip": True,
+        "quiet": True,
+        "loglevel": "WARNING",
+    }

@@ -83,13 +83,18 @@ def claimable(database: Database, worker_id: str, limit: int) -> list[tuple[str,
 
 def release(database: Database, held: Claim) -> bool:
     """Give a call back that nothing was sent for; it is open at once, and no crash is counted."""
+    return release_grant(database, held.call_id, held.fence, held.grant_id)
+
+
+def release_grant(database: Database, call_id: str, fence: int, grant_id: str) -> bool:
+    """`release` for a claim that only the heartbeat's list names: the answer to its grant was lost."""
 
     def give() -> bool:
         with database.transaction() as connection:
-            right = {"call": held.call_id, "fence": held.fence, "grant": held.grant_id}
+            right = {"call": call_id, "fence": fence, "grant": grant_id}
             if connection.execute(claiming.claim_to_release(), right).first() is None:
                 return False
-            free(connection, [held.call_id], crashes=0)
+            free(connection, [call_id], crashes=0)
             return True
 
     return retrying(give)

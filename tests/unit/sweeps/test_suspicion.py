@@ -2,7 +2,8 @@
 
 import pytest
 
-from scheduler.sweeps.suspicion import Suspect, Suspicion
+from scheduler.sweeps.suspicion import Suspicion
+from shared.journal.hosts import Suspect
 
 pytestmark = pytest.mark.req("RULE11")
 W1 = Suspect("w1", beat=7, lease_seconds=30)

@@ -1,0 +1,87 @@
+"""One worker process against a real journal and broker: what it claims, drops, gives back and survives."""
+
+import signal
+from contextlib import closing
+
+import pytest
+
+from shared.journal import hosts
+from tests.farm import Farm
+from tests.integration.workers.scripted_run import ScriptedRun
+from tests.waiting import wait_until
+
+
+def test_a_call_is_claimed_run_and_ended(farm: Farm):
+    farm.wait_up(farm.start_worker("h1"))
+    with closing(ScriptedRun(farm)) as run:
+        call = run.open(value=7)
+        end = wait_until(lambda: run.end_of(call), 10, "the call's end")
+        assert (end.event, end.host, end.result) == ("completed", "h1", b'{"value":7}')
+        assert end.detail["request_id"] == end.request_id
+
+
+@pytest.mark.req("RULE36")
+def test_a_call_whose_message_was_lost_is_found_by_asking(farm: Farm):
+    farm.wait_up(farm.start_worker("h1"))
+    with closing(ScriptedRun(farm)) as run:
+        call = run.open(publish=False)
+        assert wait_until(lambda: run.end_of(call), 10, "the call's end").event == "completed"
+
+
+def test_an_op_that_the_worker_does_not_know_is_refused(farm: Farm):
+    farm.wait_up(farm.start_worker("h1", module="workers.app"))
+    with closing(ScriptedRun(farm)) as run:
+        call = run.open()
+        end = wait_until(lambda: run.end_of(call), 10, "the call's end")
+        assert end.event == "refused" and "does not know the op noop" in end.detail["error"]
+
+
+def test_an_op_s_bad_argument_is_refused_with_its_sentence(farm: Farm):
+    farm.wait_up(farm.start_worker("h1"))
+    with closing(ScriptedRun(farm)) as run:
+        call = run.open(seconds="many")
+        end = wait_until(lambda: run.end_of(call), 10, "the call's end")
+        assert end.event == "refused" and end.detail["error"] == "noop: seconds is a number"
+
+
+@pytest.mark.req("RULE5", "K64")
+def test_a_second_worker_on_one_state_directory_ends_with_status_2(farm: Farm):
+    farm.wait_up(farm.start_worker("h1"))
+    second = farm.start_worker("h2", state_dir=farm.directory / "state-h1")
+    assert second.child.wait(20) == 2
+    assert second.said("in use by the worker of host h1")
+
+
+@pytest.mark.req("RULE5", "RULE6")
+def test_a_host_name_of_another_state_directory_ends_with_status_2(farm: Farm):
+    farm.wait_up(farm.start_worker("h1"))
+    second = farm.start_worker("h1", state_dir=farm.directory / "state-other")
+    assert second.child.wait(20) == 2
+    assert second.said("belongs to another state directory")
+
+
+def test_too_little_disk_ends_with_status_2(farm: Farm):
+    worker = farm.start_worker("h1", min_free_bytes=1 << 60)
+    assert worker.child.wait(20) == 2
+    assert worker.said("MiB free and needs")
+
+
+@pytest.mark.req("RULE4")
+def test_a_worker_that_was_declared_dead_ends_itself(farm: Farm):
+    worker = farm.start_worker("h1")
+    farm.wait_up(worker)
+    worker.signal(signal.SIGSTOP)
+    silent = wait_until(lambda: hosts.suspects(farm.database), 10, "its lease to run out")
+    hosts.bury(farm.database, silent[0].worker_id, silent[0].beat)
+    worker.signal(signal.SIGCONT)
+    assert worker.child.wait(15) == 3
+    assert worker.said("declared_dead")
+
+
+@pytest.mark.req("RULE43")
+def test_a_run_s_label_brings_its_calls_to_the_host_that_offers_it(farm: Farm):
+    farm.wait_up(farm.start_worker("h1"), farm.start_worker("h2", labels='["gpu"]'))
+    with closing(ScriptedRun(farm, label="gpu")) as run:
+        calls = [run.open(value=n) for n in range(8)]
+        ends = [wait_until(lambda call=call: run.end_of(call), 10, "a call's end") for call in calls]
+        assert {end.host for end in ends} == {"h2"}

@@ -1,0 +1,50 @@
+"""Carry a claimed op from its prepared row to its terminal row."""
+
+from __future__ import annotations
+
+from shared.base.canonical import canonical_bytes
+from shared.base.errors import FlowError
+from shared.journal import read
+from shared.journal.append import Claim
+from shared.model.rows import CallRow, NewCallRow
+from workers.ops.op import OpContext, find_op
+from workers.worker import Worker
+
+
+def run_op(claim: Claim, worker: Worker) -> None:
+    """Run the op that the call asks for.
+
+    Writes: the op's own intents and observations, then `completed` with its output.
+
+    Raises:
+        FlowError, CrwError: the op was refused or failed; the caller writes the terminal row.
+    """
+    prepared = _prepared(read.load_call(worker.database, claim.call_id), claim.attempt)
+    op = find_op(claim.kind)
+    if op is None:
+        raise FlowError(f"this worker does not know the op {claim.kind}")
+    context = OpContext(
+        claim=claim,
+        spec=worker.load_spec(claim.run_id),
+        arguments=op.parse(prepared.detail["arguments"]),
+        append=lambda *rows: worker.writer.append(claim, *rows),
+        note=lambda *rows: worker.writer.note(claim, *rows),
+        node_rows=lambda: read.load_node(worker.database, claim.run_id, claim.node_id) if claim.node_id else [],
+        should_stop=lambda: worker.should_stop(claim),
+        may_send=lambda: worker.may_send(claim),
+        host=worker.host,
+        state_dir=worker.settings.state_dir,
+        mirrors=worker.mirrors,
+        prepared_at=prepared.written_at,
+    )
+    result = op.run(context)
+    detail = {**result.facts, "request_id": claim.request_id, "input_digest": prepared.detail.get("input_digest")}
+    output = canonical_bytes(dict(result.output))
+    worker.writer.append(claim, NewCallRow("completed", detail, result=output, **result.columns))
+
+
+def _prepared(rows: list[CallRow], attempt: int) -> CallRow:
+    for row in reversed(rows):
+        if row.event == "prepared" and row.attempt == attempt:
+            return row
+    raise FlowError("the call has no prepared row")
