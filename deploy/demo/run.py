@@ -160,11 +160,6 @@ def _submit(laptop: Laptop, command: list[str], environment: Mapping[str, str], 
     try:
         laptop.wait_until(lambda: child.poll() is not None)
     finally:
-        if child.poll() is None:
-            # Its own way out first: it draws on the terminal and has to put the cursor back.
-            child.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(2)
         kill_group(child)
     if child.returncode not in (0, 1):
         said = "" if log is None else f":\n{log.read_text(errors='replace')}"
