@@ -140,6 +140,13 @@ class ValkeyProcess(_Process, RedisContainer):
 class WorkerProcess(_Process, CeleryWorkerContainer):
     """pytest-celery's worker node as `python -m <module> <arguments>`."""
 
-    def __init__(self, argv: Sequence[str], environment: Mapping[str, str], directory: Path) -> None:
+    def __init__(
+        self, argv: Sequence[str], environment: Mapping[str, str], directory: Path, *, prompt: str = "ready."
+    ) -> None:
+        self._prompt = prompt
         variables = {**os.environ, "PYTHONUNBUFFERED": "1", **environment}
         super().__init__(ProcessHandle("worker", [sys.executable, "-m", *argv], variables, directory))
+
+    @property
+    def ready_prompt(self) -> str:
+        return self._prompt

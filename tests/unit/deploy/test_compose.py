@@ -158,7 +158,7 @@ def test_only_the_upgrade_knows_the_owner_and_only_flower_its_password(farm: dic
     }
 
 
-@pytest.mark.req("RULE05", "RULE34")
+@pytest.mark.req("RULE5", "RULE34")
 def test_a_worker_service_is_one_host_with_time_to_hand_back_its_calls(farm: dict[str, Any]) -> None:
     worker = farm["services"]["worker"]
     assert worker["environment"]["CRW_HOST_NAME"] == "worker-1"
