@@ -28,7 +28,7 @@ class History:
         self.python: str | None = None
         self._calls: dict[Place, list[CallRow]] = defaultdict(list)
         self._joins: dict[Place, EventRow] = {}
-        self._notes: dict[Place, int] = defaultdict(int)
+        self._notes: dict[tuple[str, Place], int] = defaultdict(int)
         paths: set[str] = set()
         for row in rows:
             self.last_seq = max(self.last_seq, row.seq)
@@ -50,7 +50,7 @@ class History:
         elif row.kind == "join_settled":
             self._joins[row.path, row.position] = row
         elif row.kind in NOTE_WORDS:
-            self._notes[row.path, row.position] += 1
+            self._notes[row.kind, (row.path, row.position)] += 1
 
     def take_call(self, place: Place) -> Sequence[CallRow]:
         """The rows of the call at a place, oldest first; empty when it was never opened. They are given once."""
@@ -61,11 +61,11 @@ class History:
         self._opened_joins.discard(place)
         return self._joins.pop(place, None)
 
-    def take_note(self, place: Place) -> bool:
-        """Whether one more phase or log row was recorded at a place; each is counted off once."""
-        left = self._notes.get(place, 0)
+    def take_note(self, kind: str, place: Place) -> bool:
+        """Whether one more row of this kind (phase or log) was recorded at a place; each is counted off once."""
+        left = self._notes.get((kind, place), 0)
         if left:
-            self._notes[place] = left - 1
+            self._notes[kind, place] = left - 1
         return left > 0
 
     def has_call(self, place: Place) -> bool:

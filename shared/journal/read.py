@@ -51,9 +51,9 @@ def _load(database: Database, run_id: str, *, with_results: bool) -> list[Row]:
     return rows
 
 
-def load_after(database: Database, run_id: str, after: int, limit: int = _PAGE_ROWS) -> Page:
-    """One lean page of the rows after a seq (0: from the start)."""
-    return _page(database, run_id, after, limit, with_results=False)
+def load_after(database: Database, run_id: str, after: int, limit: int = _PAGE_ROWS, *, results: bool = False) -> Page:
+    """One page of the rows after a seq (0: from the start); lean unless `results` are asked for."""
+    return _page(database, run_id, after, limit, with_results=results)
 
 
 def _page(database: Database, run_id: str, after: int, limit: int, *, with_results: bool) -> Page:

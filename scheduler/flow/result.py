@@ -1,0 +1,146 @@
+"""What a script sees: the end of a call as a value, and the errors it may raise or catch.
+
+Source: design of the farm, "The flow script"; journal document, "The replayed CallResult".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from scheduler.flow.digest import chain_conversation
+from shared.base.errors import CrwError, FlowError
+from shared.model.outcome import Ended, Meta, Status
+
+
+class Failed(CrwError):
+    """Raised by a script that gives up: `raise flow.Failed("still failing after three rounds")`."""
+
+    reason = "failed"
+
+
+class CallFailed(CrwError):
+    """A script required the output of a call that did not complete. `result` is the call's result."""
+
+    reason = "call_failed"
+
+    def __init__(self, sentence: str, result: CallResult) -> None:
+        super().__init__(sentence, status=str(result.status), call_reason=result.reason)
+        self.result = result
+
+
+class JoinFailed(CrwError):
+    """Items of a join raised. `errors` has them by key, `results` what the others returned."""
+
+    reason = "join_failed"
+
+    def __init__(self, sentence: str, errors: Mapping[Any, BaseException], results: Mapping[Any, Any]) -> None:
+        super().__init__(sentence)
+        self.errors = dict(errors)
+        self.results = dict(results)
+
+
+Continue = Callable[..., Awaitable["CallResult"]]
+
+
+class CallResult:
+    """The end of a call.
+
+    Shape: `status` (completed, null_model, refused, held, outcome_unknown,
+    superseded), `ok`, `output` (None unless completed), `reason`, `meta`.
+    `result["key"]` reads the output of a completed call.
+    """
+
+    __slots__ = ("_continue", "_ended", "conversation")
+
+    def __init__(self, ended: Ended, before: str | None, go_on: Continue | None) -> None:
+        self._ended = ended
+        self._continue = go_on
+        self.conversation = chain_conversation(before, ended.meta.turn_id, ended.result_digest)
+
+    @property
+    def status(self) -> Status:
+        """How the call ended."""
+        return self._ended.status
+
+    @property
+    def ok(self) -> bool:
+        """Whether it completed."""
+        return self._ended.ok
+
+    @property
+    def output(self) -> Any:
+        """The answer; None unless the call completed."""
+        return self._ended.output
+
+    @property
+    def reason(self) -> str | None:
+        """Why it did not complete."""
+        return self._ended.reason
+
+    @property
+    def meta(self) -> Meta:
+        """Role, pair, thread, turns, tokens, rows and host of the call."""
+        return self._ended.meta
+
+    def require(self) -> Any:
+        """The output.
+
+        Raises:
+            CallFailed: the call did not complete.
+        """
+        if not self.ok:
+            why = f" ({self.reason})" if self.reason else ""
+            raise CallFailed(f"the call {self._described()} ended {self.status}{why}", self)
+        return self.output
+
+    def __getitem__(self, key: Any) -> Any:
+        output = self.require()
+        if isinstance(output, str):
+            raise FlowError(f"the call {self._described()} has no schema: its output is a text, read .output")
+        return output[key]
+
+    async def call(self, prompt: str, **options: Any) -> CallResult:
+        """The next call of the same conversation: same thread, role and node.
+
+        Args:
+            options: schema, label, deadline, head, as `flow.agent` takes them.
+
+        Raises:
+            FlowError: the call has no thread to go on in, or an option cannot be used.
+        """
+        if self._continue is None:
+            raise CallFailed(f"{self._described()} is no agent's call: there is no conversation to continue", self)
+        return await self._continue(self, prompt, **options)
+
+    def _described(self) -> str:
+        meta = self.meta
+        words = [f"of role {meta.role}" if meta.role else f"flow.crw.{meta.kind}"]
+        return " ".join([*words, *([f"on node {meta.node_id}"] if meta.node_id else [])])
+
+    def __repr__(self) -> str:
+        return f"<CallResult {self.status} {self._described()}>"
+
+    def fingerprint(self) -> list[Any]:
+        """What of the result enters the digest of a join."""
+        return [str(self.status), self.reason, self._ended.result_digest]
+
+
+def as_data(value: Any) -> Any:
+    """A script's value as JSON data: a call result, alone or nested, stands as its output."""
+    return _replace(value, lambda result: result.output)
+
+
+def as_evidence(value: Any) -> Any:
+    """A script's value as a join's digest covers it."""
+    return _replace(value, lambda result: {"call": result.fingerprint()})
+
+
+def _replace(value: Any, of_result: Callable[[CallResult], Any]) -> Any:
+    if isinstance(value, CallResult):
+        return of_result(value)
+    if isinstance(value, Mapping):
+        return {key: _replace(member, of_result) for key, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_replace(member, of_result) for member in value]
+    return value

@@ -1,0 +1,285 @@
+"""Drive one run: its identity, the script, and exactly one end row.
+
+Start is resume with an empty journal: the recorded rows become the history, the
+script runs from its top, and each position replays, waits or runs live. The run
+ends in one of four ways - completed, script_error, replay_mismatch, cancelled - or
+is left to another scheduler without a row, when the right to write it was lost.
+Source: journal document, "Persistence" and "The resume walk"; rules of the protocol, 28 and 47.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Protocol
+
+from scheduler.flow.api import Flow
+from scheduler.flow.dispatch import Dispatch
+from scheduler.flow.failure import describe_failure
+from scheduler.flow.halt import Broken, Cancelled, Halt, Lost, Mismatched
+from scheduler.flow.joins import without_exit
+from scheduler.flow.opening import Positions
+from scheduler.flow.path import Path, enter_path
+from scheduler.flow.result import as_data
+from scheduler.flow.script import Script
+from scheduler.flow.services import Changes, RunServices, Watch
+from scheduler.flow.waiting import Inbox
+from scheduler.resume.history import History
+from scheduler.resume.walk import mismatch_of_end
+from shared.base.canonical import canonical_bytes, digest_json
+from shared.base.errors import RightLost, RowRefused
+from shared.base.log import get_logger
+from shared.journal.append import RunLease
+from shared.journal.database import Database, clock
+from shared.journal.read import Page, load, load_after
+from shared.journal.runs import load_source, load_spec, set_stop
+from shared.model.position import ROOT_PATH
+from shared.model.rows import NewEventRow
+from shared.model.spec import FORMAT, RunSpec
+
+__all__ = ["Changes", "RunServices", "Taken", "Watch", "drive_run"]
+
+_UNWIND_SECONDS = 5.0
+_SAY_WAITING_SECONDS = 10.0
+
+
+class Taken(Protocol):
+    """A run that was taken under a lease, as the journal gives it."""
+
+    @property
+    def run_id(self) -> str: ...
+    @property
+    def lease(self) -> RunLease: ...
+    @property
+    def stop(self) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class End:
+    """How a run ended, as its `finished` row says it.
+
+    Shape: `message` one sentence for people, `traceback` the script's own frames;
+    `result` what main returned.
+    """
+
+    status: str
+    error_kind: str | None = None
+    message: str | None = None
+    traceback: str | None = None
+    result: Any = None
+    by: str | None = None
+
+    def row(self) -> NewEventRow:
+        """The row; members without a value are left out, the result of a completed run is not."""
+        members = ("error_kind", "message", "traceback", "by")
+        data = {name: value for name in members if (value := getattr(self, name)) is not None}
+        return NewEventRow("finished", {"status": self.status, **data, "result": self.result})
+
+
+async def drive_run(taken: Taken, services: RunServices) -> None:
+    """Drive a run to its end row, or until it is no longer ours.
+
+    Cancelling this coroutine leaves the run as it is: another scheduler goes on with it.
+
+    Raises:
+        StoreError: Postgres stayed away, or refused what it should not; the run is not ended.
+    """
+    watch = services.changes.open(taken.run_id)
+    try:
+        await _Drive(taken, services, watch).run()
+    except RightLost as error:
+        get_logger().warning("run_lost", run=taken.run_id, reason=str(error))
+    finally:
+        services.changes.close(watch)
+
+
+@lru_cache(maxsize=256)
+def _source(database: Database, digest: str) -> bytes:
+    # Content is named by its digest, so it never goes stale; many runs share a script.
+    return load_source(database, digest)
+
+
+class _Drive:
+    """One run in one process."""
+
+    def __init__(self, taken: Taken, services: RunServices, watch: Watch) -> None:
+        self._taken = taken
+        self._run_id = taken.run_id
+        self._services = services
+        self._database = services.database
+        self._watch = watch
+        self._halt = Halt()
+
+    async def run(self) -> None:
+        spec = await asyncio.to_thread(load_spec, self._database, self._run_id)
+        sources = await asyncio.to_thread(self._load_sources, spec)
+        history = History(await asyncio.to_thread(load, self._database, self._run_id))
+        self._inbox = Inbox(self._watch, self._read_page, history.last_seq, history.open_calls(), self._stop)
+        self._dispatch = Dispatch(self._services, self._taken.lease, self._halt, self._inbox.forget, self._watch.notify)
+        await self._dispatch.write(self._dispatch.rows(_started(spec, history)))
+        if self._taken.stop == "cancel":
+            self._stop()
+        positions = Positions(self._run_id, history, self._inbox, self._dispatch, self._halt)
+        script = Script(self._run_id, spec.script, sources)
+        flow = Flow(spec, script, positions, self._clock)
+        reading = asyncio.create_task(self._inbox.run(), name=f"{self._run_id}:inbox")
+        reading.add_done_callback(self._reading_ended)
+        try:
+            end = await self._end_of(script, flow, history)
+            if end is not None:
+                await self._close_calls(end)
+                await self._finish(end)
+        finally:
+            reading.cancel()
+            await asyncio.wait({reading})
+            script.unload()
+
+    # -- the script --------------------------------------------------------------------------------
+
+    async def _end_of(self, script: Script, flow: Flow, history: History) -> End | None:
+        """Run the script; None when the run is no longer ours.
+
+        Raises:
+            StoreError: the run cannot be driven on by this process.
+        """
+        main = asyncio.create_task(_main(script, flow), name=self._run_id)
+        standing = asyncio.create_task(self._halt.wait())
+        try:
+            await asyncio.wait({main, standing}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # This process lets the run go: what the script does while it unwinds is nobody's any more.
+            self._halt.stop(Lost(RightLost("the run is left to another scheduler")))
+            raise
+        finally:
+            standing.cancel()
+            if not main.done():
+                await self._unwind(main)
+        cause = self._halt.cause
+        if isinstance(cause, Lost):
+            if isinstance(cause.error, RightLost):
+                get_logger().warning("run_lost", run=self._run_id, reason=str(cause.error))
+                return None
+            raise cause.error
+        if isinstance(cause, Broken):
+            raise cause.error
+        if isinstance(cause, Cancelled):
+            return End("cancelled", "cancelled", "the run was cancelled", by="operator")
+        if isinstance(cause, Mismatched):
+            return _mismatch_end(cause.sentence)
+        return _end_of_script(main, script, history)
+
+    async def _unwind(self, main: asyncio.Task[Any]) -> None:
+        """Cancel the script's whole tree; one that does not let go is left behind, and can open nothing."""
+        main.cancel()
+        done, _ = await asyncio.wait({main}, timeout=_UNWIND_SECONDS)
+        if not done:
+            get_logger().error("script_does_not_stop", run=self._run_id)
+        elif not main.cancelled():
+            main.exception()
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    async def _close_calls(self, end: End) -> None:
+        """Withdraw what nobody claimed and wait for the rest: a run ends when none of its calls is at work."""
+        if not self._inbox.open_calls:
+            return
+        if end.status != "cancelled":
+            # Nobody reads these results any more: workers interrupt them as they do for a cancel.
+            await asyncio.to_thread(set_stop, self._database, self._run_id, "cancel")
+        await self._dispatch.write(self._dispatch.rows(withdraw=True))
+        told = False
+        while not await self._inbox.wait_for_none_open(_SAY_WAITING_SECONDS):
+            self._halt_if_lost()
+            if not told:
+                told = True
+                waiting = {"calls": sorted(self._inbox.open_calls)}
+                await self._dispatch.write(self._dispatch.rows(NewEventRow("cancel_waiting", waiting)))
+        self._halt_if_lost()
+
+    def _halt_if_lost(self) -> None:
+        if isinstance(self._halt.cause, (Lost, Broken)):
+            raise self._halt.cause.error
+
+    async def _finish(self, end: End) -> None:
+        try:
+            await self._dispatch.write(self._dispatch.rows(end.row(), finish=True))
+        except RowRefused as error:
+            # A result no row can hold is a fault of the script, not a run without an end.
+            end = End("script_error", "script", f"the run's result cannot be stored: {error}")
+            await self._dispatch.write(self._dispatch.rows(end.row(), finish=True))
+        get_logger().info("finished", run=self._run_id, status=end.status, error_kind=end.error_kind)
+        self._services.tell(self._run_id)
+
+    # -- what the engine asks ------------------------------------------------------------------------
+
+    def _read_page(self, after: int, limit: int) -> Page:
+        return load_after(self._database, self._run_id, after, limit, results=True)
+
+    async def _clock(self) -> datetime:
+        return await asyncio.to_thread(clock, self._database)
+
+    def _load_sources(self, spec: RunSpec) -> Mapping[str, bytes]:
+        return {name: _source(self._database, digest) for name, digest in spec.sources.items()}
+
+    def _stop(self) -> None:
+        self._halt.stop(Cancelled())
+
+    def _reading_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._halt.stop(Broken(error))
+
+
+async def _main(script: Script, flow: Flow) -> Any:
+    enter_path(Path(ROOT_PATH))
+    return await without_exit(_load_and_call(script, flow))
+
+
+async def _load_and_call(script: Script, flow: Flow) -> Any:
+    main = script.load()
+    return as_data(await main(flow, flow.args))
+
+
+def _started(spec: RunSpec, history: History) -> NewEventRow:
+    """The row of a process that begins to drive the run; the first one keeps the run's identity."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    if history.python not in (None, python):
+        get_logger().warning("python_changed", recorded=history.python, now=python)
+    return NewEventRow(
+        "started",
+        {
+            "lineage": history.lineage, "workflow": spec.workflow, "script": spec.script,
+            "sources": dict(spec.sources), "args_digest": digest_json(spec.args), "spec_digest": spec.digest(),
+            "base": spec.base, "target": spec.target, "backend": spec.backend, "python": python, "format": FORMAT,
+        },
+    )  # fmt: skip
+
+
+def _mismatch_end(sentence: str) -> End:
+    return End(
+        "replay_mismatch",
+        "replay_mismatch",
+        f"the script does not repeat what was recorded: {sentence}; look for what is not deterministic with "
+        "crw flow check, then start a new run",
+    )
+
+
+def _end_of_script(main: asyncio.Task[Any], script: Script, history: History) -> End:
+    if main.cancelled():
+        return End("script_error", "script", "the script cancelled itself")
+    error = main.exception()
+    if error is not None:
+        message, traceback = describe_failure(error, script)
+        return End("script_error", "script", message, traceback)
+    try:
+        result = main.result()
+        canonical_bytes(result)
+    except (TypeError, ValueError) as fault:
+        return End("script_error", "script", f"main returned what is no JSON data: {fault}")
+    left = history.places_left()
+    if left:
+        return _mismatch_end(mismatch_of_end(left).sentence)
+    return End("completed", result=result)

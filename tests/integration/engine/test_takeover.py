@@ -1,0 +1,271 @@
+"""A run whose scheduler is gone goes on: replay, attach, live - and a changed input ends it."""
+
+import asyncio
+
+import pytest
+
+from scheduler.flow.digest import NO_JOINS, input_digest
+from scheduler.flow.services import RunServices
+from scheduler.run import drive_run
+from shared.base import ids
+from shared.journal import runs
+from shared.journal.append import EndedCall, RunRows
+from shared.model.rows import CallRow, NewCallRow, NewEventRow
+from tests.integration.engine.hands import Ears, Hand, completed, echo
+
+SCRIPT = """
+async def main(flow, args):
+    flow.phase("one")
+    first = await flow.crw.noop(n=1)
+    flow.log("first done")
+    when = await flow.clock()
+
+    async def lane(n):
+        a = await flow.crw.noop(lane=n, step="a")
+        b = await flow.crw.noop(lane=n, step="b")
+        return [a, b]
+
+    lanes = await flow.parallel([lane(n) for n in range(3)])
+    last = await flow.crw.noop(n="last")
+    return [first.output, when.isoformat(), lanes, last]
+"""
+
+
+def interrupt(field, run_id, answer, until):
+    """Drive a run until `until()` holds, then leave it as a dying scheduler would; then give it back."""
+
+    async def scene():
+        ears = Ears()
+        taken = field.take()
+        hand = Hand(field, answer, ears.hear)
+        services = RunServices(field.database, field.writer, hand.publish, lambda run_id: None, ears)
+        run = asyncio.create_task(drive_run(taken, services))
+        while not until():
+            await asyncio.sleep(0.02)
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+        await asyncio.to_thread(hand.close)
+
+    asyncio.run(scene())
+    runs.give_back(field.database, field.scheduler)
+    field.scheduler = field.new_scheduler()
+
+
+def lane_b_is_open(field, run_id):
+    opened = field.calls(run_id, "prepared")
+    return len([row for row in opened if row.detail["arguments"].get("step") == "b"]) == 3
+
+
+@pytest.mark.req("R03", "R15", "J47")
+def test_another_scheduler_replays_what_is_recorded_and_attaches_to_what_is_open(field):
+    run_id = field.submit(SCRIPT)
+
+    def slow(prepared):
+        return [] if prepared.detail["arguments"].get("step") == "b" else echo(prepared)
+
+    interrupt(field, run_id, slow, lambda: lane_b_is_open(field, run_id) and len(field.kept) == 3)
+    before = field.rows(run_id)
+
+    async def during(ears):
+        for claim in field.kept:
+            (prepared,) = [row for row in before if isinstance(row, CallRow) and row.call_id == claim.call_id]
+            field.hand_writer.append(claim, *completed({"did": prepared.detail["arguments"]}))
+            ears.hear(run_id)
+
+    field.drive(echo, during)
+    end = field.end(run_id)
+    assert end["status"] == "completed", end
+    assert end["result"][2][1][1] == {"did": {"lane": 1, "step": "b"}}
+    rows = field.rows(run_id)
+    assert rows[: len(before)] == before
+    assert [row.data["lineage"] for row in field.events(run_id, "started")] == [0, 1]
+    # Nothing is said twice: each call opened once, each note, the clock and the join once.
+    assert len(field.calls(run_id, "prepared")) == 8
+    assert len(field.calls(run_id, "completed")) == 9
+    assert [len(field.events(run_id, kind)) for kind in ("phase", "log", "join_settled", "finished")] == [1, 1, 1, 1]
+
+
+@pytest.mark.req("J47")
+def test_calls_that_ended_while_no_scheduler_looked_replay(field):
+    run_id = field.submit(SCRIPT)
+
+    def slow(prepared):
+        return [] if prepared.detail["arguments"].get("step") == "b" else echo(prepared)
+
+    interrupt(field, run_id, slow, lambda: len(field.kept) == 3)
+    for claim in field.kept:
+        field.hand_writer.append(claim, *completed({"b": claim.path}))
+    field.drive()
+    assert [lane[1] for lane in field.end(run_id)["result"][2]] == [{"b": f"main/3[{n}]"} for n in range(3)]
+
+
+@pytest.mark.req("R07")
+def test_a_script_that_asks_something_else_at_a_recorded_position_ends_as_a_mismatch(field):
+    script = """
+import helpers
+async def main(flow, args):
+    await flow.crw.noop(n=helpers.COUNT)
+    await flow.crw.noop(n="second")
+"""
+    run_id = field.submit(script, None, {"helpers.py": "import os\nCOUNT = os.environ['CRW_TEST_COUNT']\n"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CRW_TEST_COUNT", "1")
+        interrupt(
+            field, run_id,
+            lambda prepared: None if prepared.detail["arguments"]["n"] == "second" else echo(prepared),
+            lambda: len(field.calls(run_id, "prepared")) == 2,
+        )  # fmt: skip
+        patch.setenv("CRW_TEST_COUNT", "2")
+        field.drive()
+    end = field.end(run_id)
+    assert (end["status"], end["error_kind"]) == ("replay_mismatch", "replay_mismatch")
+    assert "at main:1 arguments is not what was recorded" in end["message"]
+    # What was open is withdrawn: an ended run has no call at work.
+    assert [row.position for row in field.calls(run_id, "withdrawn")] == [2]
+
+
+def test_a_script_that_ends_without_coming_to_what_was_recorded_is_a_mismatch(field):
+    script = """
+import os
+async def main(flow, args):
+    await flow.crw.noop(n=1)
+    if os.environ["CRW_TEST_COUNT"] == "1":
+        await flow.crw.noop(n=2)
+        await flow.sleep(1000)
+    return 1
+"""
+    run_id = field.submit(script)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CRW_TEST_COUNT", "1")
+        interrupt(field, run_id, echo, lambda: len(field.calls(run_id, "completed")) == 3)
+        patch.setenv("CRW_TEST_COUNT", "2")
+        field.drive()
+    assert "without coming to main:2, main:3" in field.end(run_id)["message"]
+
+
+def test_a_join_where_a_call_was_recorded_is_a_mismatch(field):
+    script = """
+import os
+async def main(flow, args):
+    if os.environ["CRW_TEST_COUNT"] == "1":
+        await flow.crw.noop(n=1)
+        await flow.sleep(1000)
+    async def lane():
+        return 1
+    await flow.parallel([lane()])
+"""
+    run_id = field.submit(script)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CRW_TEST_COUNT", "1")
+        interrupt(field, run_id, echo, lambda: len(field.calls(run_id, "completed")) == 2)
+        patch.setenv("CRW_TEST_COUNT", "2")
+        field.drive()
+    assert "the script opens flow.parallel, recorded is a call" in field.end(run_id)["message"]
+
+
+@pytest.mark.req("RULE47")
+def test_a_scheduler_that_lost_the_run_writes_nothing_and_runs_no_except_branch(field):
+    script = """
+async def main(flow, args):
+    try:
+        await flow.crw.noop(n=1)
+    except BaseException:
+        flow.log("caught")
+        await flow.crw.noop(n="never")
+"""
+    run_id = field.submit(script)
+
+    async def scene():
+        ears = Ears()
+        taken = field.take()
+        services = RunServices(field.database, field.writer, lambda p: None, lambda run_id: None, ears)
+        run = asyncio.create_task(drive_run(taken, services))
+        while not field.calls(run_id, "prepared"):
+            await asyncio.sleep(0.02)
+        await asyncio.to_thread(runs.give_back, field.database, field.scheduler)
+        (other,) = await asyncio.to_thread(runs.take, field.database, field.new_scheduler(), 1)
+        await asyncio.wrap_future(
+            field.writer.submit(RunRows(other.lease, (NewEventRow("log", {"message": "other"}),)))
+        )
+        # The zombie notices at its next row: make it write one.
+        lost = field.writer.submit(RunRows(taken.lease, (NewEventRow("log", {"message": "zombie"}),)))
+        await asyncio.wait({asyncio.wrap_future(lost)})
+        assert lost.exception() is not None
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+
+    asyncio.run(scene())
+    assert [row.data["message"] for row in field.events(run_id, "log")] == ["other"]
+    assert len(field.calls(run_id, "prepared")) == 1 and not field.events(run_id, "finished")
+
+
+@pytest.mark.req("RULE47")
+def test_a_scheduler_that_lets_a_run_go_writes_nothing_while_the_script_unwinds(field):
+    script = """
+async def main(flow, args):
+    try:
+        await flow.crw.noop(n=1)
+    except BaseException:
+        flow.log("caught")
+        await flow.crw.noop(n="never")
+"""
+    run_id = field.submit(script)
+    interrupt(field, run_id, lambda prepared: None, lambda: field.calls(run_id, "prepared"))
+    field.writer.flush()
+    assert len(field.rows(run_id)) == 2
+    field.drive()
+    assert field.end(run_id)["status"] == "completed" and not field.events(run_id, "log")
+
+
+@pytest.mark.req("RULE47")
+def test_a_refused_row_ends_the_drive_at_once(field):
+    script = """
+async def main(flow, args):
+    try:
+        await flow.crw.noop(n=1)
+        await flow.crw.noop(n=2)
+    except BaseException:
+        await flow.crw.noop(n="never")
+"""
+    run_id = field.submit(script)
+    taken = field.take()
+
+    def answer(prepared):
+        # Between the first and the second position the run is taken away.
+        runs.give_back(field.database, field.scheduler)
+        runs.take(field.database, field.new_scheduler(), 1)
+        return echo(prepared)
+
+    asyncio.run(field.driving(taken, answer))
+    assert len(field.calls(run_id, "prepared")) == 1 and not field.events(run_id, "finished")
+
+
+def test_ten_thousand_positions_of_one_run_replay_without_a_row(field):
+    script = """
+async def main(flow, args):
+    async def lane(n):
+        for step in range(10):
+            await flow.crw.noop(n=n, step=step)
+        return n
+    out = await flow.parallel([lane(n) for n in range(1000)])
+    await flow.crw.noop(n="last")
+    return len(out)
+"""
+    run_id = field.submit(script)
+    taken = field.take()
+    for lane in range(0, 1000, 100):
+        ended = tuple(recorded_noop(run_id, n, step) for n in range(lane, lane + 100) for step in range(10))
+        field.writer.submit(RunRows(taken.lease, ended=ended)).result()
+    asyncio.run(field.driving(taken))
+    assert field.end(run_id)["result"] == 1000
+    # started, join_settled, prepared and completed of the last, finished
+    assert len(field.rows(run_id)) == 10_000 + 5
+
+
+def recorded_noop(run_id, lane, step):
+    """The rows of an op as an earlier process left them, in one."""
+    path, position = f"main/1[{lane}]", step + 1
+    call = ids.call_id(run_id, path, position)
+    asks = {"op": "noop", "arguments": {"n": lane, "step": step}, "node": None}
+    row = NewCallRow("completed", {**asks, "input_digest": input_digest("noop", asks, NO_JOINS)}, result=b"{}")
+    return EndedCall(call, path, position, "noop", None, ids.request_id(run_id, call), 0, row)
