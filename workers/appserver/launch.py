@@ -53,7 +53,7 @@ def toml_value(value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=True).replace("\x7f", "\\u007f")
+        return _quoted(value)
     if isinstance(value, list | tuple):
         return "[" + ",".join(toml_value(member) for member in value) + "]"
     if isinstance(value, Mapping):
@@ -62,7 +62,12 @@ def toml_value(value: Any) -> str:
 
 
 def _key(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=True)
+    return name if _BARE_KEY.fullmatch(name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    # JSON's escapes are TOML's, but for pairs of surrogates, which TOML has not, and DEL, which it wants escaped.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def override_arguments(config: Mapping[str, Any]) -> list[str]:

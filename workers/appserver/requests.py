@@ -19,6 +19,7 @@ from workers.appserver.rpc import Rpc
 
 log = structlog.get_logger(__name__)
 
+_DENIED = {"decision": {"denied": {"rejection": "this farm approves nothing during a turn"}}}
 _ANSWERS: dict[str, dict[str, Any]] = {
     "item/commandExecution/requestApproval": {"decision": "decline"},
     "item/fileChange/requestApproval": {"decision": "decline"},
@@ -26,8 +27,8 @@ _ANSWERS: dict[str, dict[str, Any]] = {
     "item/tool/requestUserInput": {"answers": {}},
     "mcpServer/elicitation/request": {"action": "cancel", "content": None},
     # The two older approval methods have a vocabulary of their own.
-    "applyPatchApproval": {"decision": "denied"},
-    "execCommandApproval": {"decision": "denied"},
+    "applyPatchApproval": _DENIED,
+    "execCommandApproval": _DENIED,
 }
 _METHOD_NOT_FOUND = -32601
 

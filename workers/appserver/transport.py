@@ -93,7 +93,11 @@ class Transport:
             if not isinstance(message, dict):
                 log.warning("app_server_line_no_object", bytes=len(line))
                 continue
-            receive(message)
+            try:
+                receive(message)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                # A message of a form nobody knows yet must not end the reading of all others.
+                log.warning("app_server_message_odd", method=message.get("method"), why=repr(error))
 
     def close_input(self) -> None:
         """End of the server's input: its order to stop. Left undone while a writer is stuck in it."""
