@@ -26,6 +26,7 @@ from shared.broker.app import make_app, worker_options
 from shared.broker.client import check as check_broker
 from shared.broker.names import TASK
 from shared.broker.wakeups import Wakeups
+from shared.hub.git import Git
 from shared.journal import claims
 from shared.journal.append import Claim, JournalWriter
 from shared.journal.database import Database
@@ -34,6 +35,7 @@ from workers.appserver.service import AppServerService
 from workers.claim import Hands
 from workers.duties import Slots, StopFlags
 from workers.incarnation import Incarnation
+from workers.ops.builtin import register_builtin
 from workers.ops.run import run_op
 from workers.queues import Queues, start_thread
 from workers.state_dir import StateDirectory
@@ -82,6 +84,10 @@ class Application:
             on_orphan=self._let_go,
         )
         incarnation.register(database)
+        mirrors = Mirrors(settings.state_dir, Git(settings.git.timeout_seconds))
+        # The state directory is this worker's alone, so what is locked there was locked by the dead.
+        mirrors.sweep_stale_locks()
+        register_builtin(database)
         self.worker = Worker(
             settings=settings,
             database=database,
@@ -89,7 +95,7 @@ class Application:
             incarnation=incarnation,
             wakeups=Wakeups(settings.broker_url),
             hands=hands,
-            mirrors=Mirrors(settings.state_dir),
+            mirrors=mirrors,
             appserver=appserver,
         )
         self._slots = Slots(self.worker, Caller(self.worker, run_op, _no_agents))

@@ -15,7 +15,7 @@ a push that the hub refuses is a value (`Pushed.refused`), never an exception.
     environment  what every git command sees: nothing of the caller's repository, fixed settings
     git          run one git command: deadline, own process group, exact bytes
     refs         the names, reading them, deleting a run's
-    push         one atomic push with leases; a push that waits for a hub that is away
+    push         one atomic push with leases; waiting for a hub that is away
     guard        the ref that a cancel or a takeover moves to shut the others out
     hub, checks  what `flow start` refuses before anything is written
     machine      the label that binds a run to this machine

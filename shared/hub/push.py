@@ -11,9 +11,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from shared.base.errors import GitError
+from shared.base.log import get_logger
 from shared.hub.git import Git, git_error
+
+T = TypeVar("T")
 
 # A hub that is a directory of this machine gets the same durability as our own objects.
 _DURABLE_RECEIVER = "--receive-pack=git -c core.fsync=all receive-pack"
@@ -63,11 +67,11 @@ def push(git: Git, mirror: Path, hub_url: str, refs: Mapping[str, str], expect: 
     return Pushed(refused)
 
 
-def push_patiently(attempt: Callable[[], Pushed], should_stop: Callable[[], bool], patience_seconds: float) -> Pushed:
-    """Repeat an idempotent push while the hub cannot be reached.
+def patiently(attempt: Callable[[], T], should_stop: Callable[[], object], patience_seconds: float) -> T:
+    """Repeat something idempotent while the hub cannot be reached.
 
     Args:
-        attempt: the push; it must know how to recognise its own effect.
+        attempt: a question, or a push that recognises its own effect.
         should_stop: asked between attempts; true gives up at once.
 
     Raises:
@@ -78,7 +82,8 @@ def push_patiently(attempt: Callable[[], Pushed], should_stop: Callable[[], bool
     while True:
         try:
             return attempt()
-        except GitError:
+        except GitError as error:
+            get_logger().warning("hub_unreachable", error=str(error), again_in_seconds=pause)
             if should_stop() or time.monotonic() + pause > end:
                 raise
         wake = time.monotonic() + pause

@@ -96,8 +96,7 @@ class Directories:
         """
         commit = self._wrap(worktree, tree, f"Pending work of call {self._prepared.call_id}")
         ref = pending_ref(self._prepared.run_id, self._prepared.call_id)
-        # Held and then completed: the later state of the same call takes the place of the earlier one.
-        keep(self._git, worktree, self._spec.hub, ref, commit, keeping, replace=True)
+        keep(self._git, worktree, self._spec.hub, ref, commit, keeping)
         return commit
 
     def retire(self, rows: Sequence[CallRow], keeping: Keeping) -> str | None:
@@ -119,7 +118,7 @@ class Directories:
             get_logger().warning("retire_failed", run=placed.run_id, call=self._prepared.call_id, error=str(error))
             return None
         ref = retired_ref(placed.run_id, placed.node_id, placed.allocation or 0)
-        keep(self._git, worktree, self._spec.hub, ref, commit, keeping, replace=True)
+        keep(self._git, worktree, self._spec.hub, ref, commit, keeping)
         return ref
 
     def remove(self, allocation: Allocation) -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from shared.model.allocation import AllocationKind
 from shared.model.events import TERMINAL_WORDS
-from shared.model.roles import EXECUTOR_ROLES
 from shared.model.rows import CallRow
 
 _NOT_RUN = ("withdrawn", "superseded")
@@ -45,7 +44,7 @@ class NodeHistory:
 
 
 def read_history(rows: Sequence[CallRow]) -> NodeHistory:
-    """The history that a node's rows tell (`placed` and terminal rows, by seq)."""
+    """The history that a node's rows tell: `placed`, and the terminal rows of its executor calls and commits."""
     ordered = sorted(rows, key=lambda row: row.seq)
     placed = [row for row in ordered if row.event == "placed" and row.worktree_kind == AllocationKind.FRESH]
     commits = [row for row in ordered if row.kind == "commit" and row.event == "completed" and row.commit_sha]
@@ -64,6 +63,4 @@ def read_history(rows: Sequence[CallRow]) -> NodeHistory:
 
 
 def _is_executor_end(row: CallRow) -> bool:
-    if row.kind != "agent" or row.event not in TERMINAL_WORDS or row.event in _NOT_RUN:
-        return False
-    return row.role in EXECUTOR_ROLES or row.pending_tree is not None
+    return row.kind == "agent" and row.event in TERMINAL_WORDS and row.event not in _NOT_RUN

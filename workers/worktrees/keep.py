@@ -13,9 +13,11 @@ from pathlib import Path
 
 from shared.base.errors import GitError
 from shared.hub.git import Git
-from shared.hub.push import Pushed, push, push_patiently
+from shared.hub.push import Pushed, patiently, push
 from shared.hub.refs import read_ref
 from shared.model.rows import NewCallRow
+
+_TRIES = 3
 
 Append = Callable[[NewCallRow], object]
 """Writes an intent row and returns when it is committed; raises when the right to go on is lost."""
@@ -30,11 +32,10 @@ class Keeping:
     patience_seconds: float
 
 
-def keep(git: Git, mirror: Path, hub_url: str, ref: str, commit: str, keeping: Keeping, replace: bool = False) -> None:
+def keep(git: Git, mirror: Path, hub_url: str, ref: str, commit: str, keeping: Keeping) -> None:
     """Make `ref` name `commit` on the hub and in the mirror.
 
-    Args:
-        replace: whether another commit that the ref names gives way; else it refuses.
+    Whatever else the ref names gives way: no row names it, or it is an earlier state of the same call.
 
     Writes: a `push_requested` row before each push, the ref on the hub, the ref in the mirror.
 
@@ -42,18 +43,13 @@ def keep(git: Git, mirror: Path, hub_url: str, ref: str, commit: str, keeping: K
         GitError: the hub stayed away or refuses the ref.
     """
     expected: str | None = None
-    for _ in range(3):
+    for _ in range(_TRIES):
         keeping.append(NewCallRow("push_requested", {"ref": ref, "commit": commit, "expect": expected}))
         pushed = _push(git, mirror, hub_url, ref, commit, expected, keeping)
-        if pushed.ok:
-            git.run(mirror, "update-ref", ref, commit)
-            return
-        there = read_ref(git, hub_url, ref)
+        there = commit if pushed.ok else read_ref(git, hub_url, ref)
         if there == commit:
             git.run(mirror, "update-ref", ref, commit)
             return
-        if there is not None and not replace:
-            raise GitError(f"the hub's {ref} already names another commit, {there}", ref=ref, commit=there)
         if there == expected:
             break
         expected = there
@@ -66,4 +62,4 @@ def _push(
     def attempt() -> Pushed:
         return push(git, mirror, hub_url, {ref: commit}, {ref: expected})
 
-    return push_patiently(attempt, lambda: bool(keeping.should_stop()), keeping.patience_seconds)
+    return patiently(attempt, keeping.should_stop, keeping.patience_seconds)

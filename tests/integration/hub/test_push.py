@@ -9,7 +9,7 @@ import pytest
 from shared.base.errors import GitError
 from shared.hub.git import Git
 from shared.hub.guard import move_guard, push_guarded
-from shared.hub.push import Pushed, push, push_patiently
+from shared.hub.push import Pushed, patiently, push
 from shared.hub.refs import delete_run_refs, guard_ref, read_ref, read_refs
 from tests.repositories import commit_files, git, make_bare_hub
 
@@ -80,14 +80,14 @@ def test_a_patient_push_waits_for_a_hub_that_comes_back(place: Place, tmp_path: 
             (tmp_path / "away").rename(place.hub)
         return place.push({TARGET: place.first}, {TARGET: None})
 
-    assert push_patiently(attempt, lambda: False, 30).ok
+    assert patiently(attempt, lambda: False, 30).ok
     assert len(tries) == 2
 
 
 def test_a_patient_push_gives_up_when_it_has_to_stop(place: Place, tmp_path: Path) -> None:
     place.hub.rename(tmp_path / "away")
     with pytest.raises(GitError):
-        push_patiently(lambda: place.push({TARGET: place.first}, {TARGET: None}), lambda: True, 30)
+        patiently(lambda: place.push({TARGET: place.first}, {TARGET: None}), lambda: True, 30)
 
 
 @pytest.mark.req("RULE07")

@@ -1,0 +1,67 @@
+"""What a node's rows say about its worktrees and commits."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from shared.model.rows import CallRow
+from workers.worktrees.history import read_history
+
+_EMPTY: dict[str, Any] = dict.fromkeys(CallRow.__dataclass_fields__)
+
+
+def row(seq: int, event: str, kind: str = "agent", **columns: Any) -> CallRow:
+    fixed = {"seq": seq, "event": event, "kind": kind, "detail": {}, "written_at": datetime(2026, 1, 1, tzinfo=UTC)}
+    return CallRow(**{**_EMPTY, **fixed, **columns})
+
+
+def placed(seq: int, number: int, start: str) -> CallRow:
+    return row(seq, "placed", worktree_kind="fresh", allocation=number, start_commit=start, worktree_path=f"/a{number}")
+
+
+def commit(seq: int, sha: str, kept: bool = True) -> CallRow:
+    return row(seq, "completed", kind="commit", commit_sha=sha, detail={"ref": "r"} if kept else {})
+
+
+def test_a_node_without_rows_begins_at_the_head_else_the_base() -> None:
+    history = read_history([])
+    assert (history.placed, history.allocations, history.parent, history.last_turn) == (None, 0, None, None)
+    assert history.start_commit("head", "base") == "head" and history.start_commit(None, "base") == "base"
+
+
+@pytest.mark.req("W01", "W03")
+def test_allocations_are_counted_from_placed_rows_of_the_nodes_own_worktrees() -> None:
+    reader = row(2, "placed", worktree_kind="call", allocation=None, start_commit="x")
+    history = read_history([placed(1, 1, "base"), reader, placed(3, 2, "c1")])
+    assert history.allocations == 2 and history.first_start == "base"
+    assert history.placed is not None and history.placed.worktree_path == "/a2"
+
+
+@pytest.mark.req("O11")
+def test_the_parent_is_the_last_commit_in_the_newest_worktree_else_where_it_began() -> None:
+    rows = [placed(1, 1, "base"), commit(2, "c1"), placed(3, 2, "c1")]
+    assert read_history(rows).parent == "c1"
+    assert read_history([*rows, commit(4, "c2")]).parent == "c2"
+    assert read_history([placed(1, 1, "base")]).parent == "base"
+
+
+@pytest.mark.req("W03")
+def test_a_new_worktree_begins_at_the_last_commit_whatever_head_is_named() -> None:
+    assert read_history([placed(1, 1, "base"), commit(2, "c1")]).start_commit("head", "base") == "c1"
+    assert read_history([placed(1, 1, "first")]).start_commit("head", "base") == "first"
+
+
+def test_only_commits_with_a_ref_take_a_number() -> None:
+    rows = [placed(1, 1, "base"), commit(2, "c1"), commit(3, "c1", kept=False)]
+    assert read_history(rows).kept_commits == 1
+
+
+def test_the_last_turn_is_the_last_executor_call_that_ran_to_an_end() -> None:
+    done = row(2, "completed", role="executor", pending_tree="t")
+    held = row(3, "held", role="executor")
+    gone = row(4, "withdrawn", role="executor")
+    assert read_history([placed(1, 1, "b"), done, held, gone]).last_turn == held
+    assert read_history([gone, done]).last_turn == done

@@ -1,0 +1,141 @@
+"""`flow.crw.commit`: the tree an executor call left becomes the node's next commit.
+
+The tree comes from the call's terminal row, the parent from the journal, so nothing
+that changed in the directory since then gets in; it stays visible there as a change.
+The order is: commit object, ref on the hub, HEAD by compare-and-swap, real index.
+Each step is skipped where its effect is already there.
+Source: journal document, "The working snapshot"; rules of the protocol, 8 and 9.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from shared.base.errors import FlowError, WorktreeError
+from shared.hub.git import Git
+from shared.hub.refs import commit_ref
+from shared.model.ops import parse_arguments
+from shared.model.rows import CallRow
+from workers.ops.op import OpContext, OpResult
+from workers.ops.rights import keeping_of, require_right, stamp_of
+from workers.worktrees.commit import make_commit, tree_of, with_trailers
+from workers.worktrees.history import NodeHistory, read_history
+from workers.worktrees.keep import keep
+
+
+class Commit:
+    """Commits the pending tree of a node's last executor call on the recorded parent."""
+
+    name = "commit"
+    rerunnable = True
+
+    def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        return parse_arguments(self.name, arguments)
+
+    def run(self, context: OpContext) -> OpResult:
+        node, git = context.arguments["node"], context.mirrors.git
+        history = read_history(context.node_rows())
+        worktree, tree, parent = _recorded(history, node, context.host)
+        if tree == tree_of(git, worktree, parent):
+            output = _output(parent, tree, parent, [], [])
+            return OpResult(output, {"commit_sha": parent}, {"node": node, "tree": tree, "parent": parent})
+        claim = context.claim
+        message = with_trailers(context.arguments["message"], claim.run_id, claim.call_id, claim.request_id)
+        commit = make_commit(git, worktree, tree, [parent], message, stamp_of(context))
+        _check_head(git, worktree, parent, commit)
+        ref = commit_ref(claim.run_id, node, history.kept_commits + 1)
+        keep(git, worktree, context.spec.hub, ref, commit, keeping_of(context))
+        require_right(context)
+        move_head(git, worktree, parent, commit)
+        paths = changed_paths(git, worktree, parent, commit)
+        outside = outside_regions(git, worktree, parent, commit, context.arguments.get("regions"))
+        facts = {"node": node, "tree": tree, "parent": parent, "ref": ref, "paths": len(paths)}
+        return OpResult(_output(commit, tree, parent, paths, outside), {"commit_sha": commit}, facts)
+
+
+def _output(commit: str, tree: str, parent: str, paths: list[str], outside: list[str]) -> dict[str, Any]:
+    return {
+        "commit": commit,
+        "tree": tree,
+        "parent": parent,
+        "changed": commit != parent,
+        "paths": paths,
+        "outside_regions": outside,
+    }
+
+
+def _recorded(history: NodeHistory, node: str, host: str) -> tuple[Path, str, str]:
+    """The node's worktree, the tree its last executor call left and the parent for it.
+
+    Raises:
+        FlowError: the script asked for a commit where no executor call left anything.
+        WorktreeError: the worktree is not on this host.
+    """
+    placed, turn = history.placed, history.last_turn
+    if placed is None or turn is None or history.parent is None:
+        raise FlowError(f"node {node} has nothing to commit: no executor call of it has ended", node=node)
+    if turn.pending_tree is None:
+        raise FlowError(f"node {node} has nothing to commit: its last executor call ended {turn.event}", node=node)
+    worktree = Path(placed.worktree_path or "")
+    if not worktree.is_dir():
+        where = _host_of(placed, host)
+        raise WorktreeError(f"the worktree {worktree} of node {node} is not on host {host}{where}", node=node)
+    return worktree, turn.pending_tree, history.parent
+
+
+def _host_of(placed: CallRow, host: str) -> str:
+    return f"; it was made on {placed.host}" if placed.host and placed.host != host else ""
+
+
+def _check_head(git: Git, worktree: Path, parent: str, commit: str) -> str:
+    """The worktree's HEAD, which is the recorded parent or what this very request made.
+
+    Raises:
+        WorktreeError: somebody else committed there.
+    """
+    head = git.run(worktree, "rev-parse", "--verify", "HEAD").line
+    if head not in (parent, commit):
+        raise WorktreeError(
+            f"HEAD of {worktree} is {head} and not the recorded parent {parent}: somebody else committed there",
+            head=head,
+            parent=parent,
+        )
+    return head
+
+
+def move_head(git: Git, worktree: Path, parent: str, commit: str) -> None:
+    """Move HEAD from `parent` to `commit` and set the real index to it; the working files stay as they are.
+
+    Raises:
+        WorktreeError: HEAD is neither of the two.
+    """
+    if _check_head(git, worktree, parent, commit) == parent:
+        git.run(worktree, "update-ref", "--no-deref", "HEAD", commit, parent)
+    index = Path(git.run(worktree, "rev-parse", "--absolute-git-dir").line) / "index"
+    # In a copy that is moved into place: a lock file that a killed command left does not matter,
+    # and the entries' flags survive.
+    with tempfile.TemporaryDirectory(prefix="crw-index-", dir=index.parent) as directory:
+        copy = Path(directory) / "index"
+        if index.exists():
+            shutil.copy2(index, copy)
+        git.run(worktree, "read-tree", "--reset", commit, env={"GIT_INDEX_FILE": str(copy)})
+        os.replace(copy, index)
+
+
+def changed_paths(git: Git, repository: Path, old: str, new: str, pathspecs: Sequence[str] = ()) -> list[str]:
+    """The paths that differ between two commits, as they are named: spaces and all."""
+    arguments = ("diff-tree", "-r", "--no-renames", "--name-status", "-z", old, new, "--", *pathspecs)
+    return git.run(repository, *arguments).records[1::2]
+
+
+def outside_regions(git: Git, repository: Path, old: str, new: str, regions: Sequence[str] | None) -> list[str]:
+    """The changed paths in none of the declared edit regions (directories, files or globs); listed, never refused."""
+    if not regions:
+        return []
+    inside = set(changed_paths(git, repository, old, new, [f":(top,glob){region}" for region in regions]))
+    return [path for path in changed_paths(git, repository, old, new) if path not in inside]
