@@ -22,9 +22,13 @@ EXIT_FAULT = 70
 _COMMANDS = {
     "demo": ("scheduler.cli.demo", "the main job on services that come along; leaves nothing running"),
     "up": ("scheduler.cli.up", "a farm of one host on this machine, until Ctrl-C"),
+    "flow": ("scheduler.cli.flow", "start, watch and steer runs"),
+    "host": ("scheduler.cli.host", "the hosts of the farm"),
     "scheduler": ("scheduler.cli.scheduler", "one scheduler process"),
     "worker": ("scheduler.cli.worker", "the worker process of this host"),
     "flower": ("scheduler.cli.flower", "Flower over the farm's tasks, read-only"),
+    "db": ("scheduler.cli.db", "the journal's schema"),
+    "doctor": ("scheduler.cli.doctor", "check everything; each failure with its mend"),
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from scheduler.cli.output import clean, count, one_line
 from scheduler.cli.render_run import status_words
 from scheduler.cli.view import CallView
+from shared.model.outcome import Ended
 from shared.model.rows import CallRow
 
 _OUTPUT_LINES = 40
@@ -82,55 +83,54 @@ def transcript_digests(rows: Iterable[CallRow]) -> list[tuple[str, str]]:
 
 
 def parse_transcript(data: bytes) -> list[dict[str, Any]] | None:
-    """The items of a stored transcript: a JSON list, or an object with `items`; None when it is neither."""
+    """The entries of a stored transcript; None when the bytes are none."""
     try:
         value = json.loads(data.decode("utf-8", "surrogatepass"))
     except ValueError:
         return None
-    items = value.get("items") if isinstance(value, dict) else value
-    if not isinstance(items, list):
+    if not isinstance(value, list):
         return None
-    return [item for item in items if isinstance(item, dict)]
+    return [entry for entry in value if isinstance(entry, dict)]
 
 
-def transcript_lines(items: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The items of a turn as a conversation; an item of an unknown type is named, never dropped."""
+def transcript_lines(entries: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The entries of a turn as a conversation; one of an unknown kind is named, never dropped."""
     lines: list[str] = []
-    for item in items:
-        lines += _item_lines(item)
+    for entry in entries:
+        lines += _entry_lines(entry)
     return lines
 
 
-def _item_lines(item: Mapping[str, Any]) -> list[str]:
-    kind = item.get("type")
-    if kind == "userMessage":
-        return _block("asked", _content_text(item.get("content")))
-    if kind == "agentMessage":
-        return _block("said" if item.get("phase") == "commentary" else "answered", str(item.get("text", "")))
-    if kind == "reasoning":
-        text = "\n".join(str(part) for part in item.get("summary") or [])
-        return _block("thought", text) if text else []
-    if kind == "commandExecution":
-        status = item.get("exitCode")
-        head = f"ran ({'not ended' if status is None else f'exit {status}'})"
-        return _block(head, f"$ {item.get('command', '')}\n{_tail(str(item.get('aggregatedOutput') or ''))}".rstrip())
-    if kind == "fileChange":
-        names = [f"{_change_word(change)} {change.get('path')}" for change in item.get("changes") or []]
-        return _block("edited", "\n".join(names))
-    return _block(str(kind), one_line(json.dumps(item, default=str), 400))
+def _entry_lines(entry: Mapping[str, Any]) -> list[str]:
+    kind = entry.get("kind")
+    if kind == "input":
+        return _block("asked", str(entry.get("text", "")))
+    if kind == "message":
+        return _block("said" if entry.get("phase") == "commentary" else "answered", str(entry.get("text", "")))
+    if kind == "command":
+        status = entry.get("exit_status")
+        how = str(entry.get("status") or "not ended") if status is None else f"exit {status}"
+        return _block(f"ran ({how})", f"$ {entry.get('command', '')}\n{_tail(str(entry.get('output') or ''))}".rstrip())
+    if kind == "files":
+        changes = entry.get("changes") or []
+        return _block(
+            "edited", "\n".join(f"{change.get('kind') or 'update'} {change.get('path')}" for change in changes)
+        )
+    return _block(str(entry.get("type") or kind), "")
 
 
-def _change_word(change: Mapping[str, Any]) -> str:
-    kind = change.get("kind")
-    return str(kind.get("type") if isinstance(kind, dict) else kind or "update")
+def output_lines(ended: Ended) -> list[str]:
+    """What the call gave back."""
+    if ended.output is None:
+        return []
+    if isinstance(ended.output, str):
+        return _block("output", ended.output)
+    return _block("output", json.dumps(ended.output, indent=2, ensure_ascii=False, default=str))
 
 
-def _content_text(content: Any) -> str:
-    parts = content if isinstance(content, list) else [content]
-    texts = [
-        str(part.get("text") or f"[{part.get('type')}]") if isinstance(part, dict) else str(part) for part in parts
-    ]
-    return "\n".join(texts)
+def log_lines(data: bytes) -> list[str]:
+    """The end of a command's log."""
+    return _block("log", _tail(data.decode("utf-8", "replace")))
 
 
 def _tail(text: str) -> str:

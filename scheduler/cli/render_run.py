@@ -8,6 +8,7 @@ from typing import Any
 
 from scheduler.cli.output import Table, count, duration, one_line
 from scheduler.cli.view import CallView, RunView
+from shared.journal.claims import OpenCallState
 
 _LABEL_WIDTH = 32
 
@@ -70,6 +71,17 @@ def calls_table(view: RunView, why: Mapping[str, str], now: datetime) -> Table:
     ]
     heads = ("LANE", "POS", "CALL", "NODE", "LABEL", "STATE", "HOST", "TURNS", "TOKENS", "TIME", "WAITS FOR", "ID")
     return drop_empty(Table(heads, tuple(rows), frozenset({"POS", "TURNS", "TOKENS", "TIME"})))
+
+
+def waiting_words(one: OpenCallState) -> str:
+    """What a call that has not ended waits for."""
+    if one.state == "claimed":
+        return f"its worker on {one.host}"
+    if one.state == "stranded":
+        return f"host {one.host}: its worker died after something was sent"
+    if one.state == "lost":
+        return "the scheduler: its host is lost"
+    return f"a free slot on host {one.host}" if one.host else "a free worker"
 
 
 def status_words(call: CallView) -> str:

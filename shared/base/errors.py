@@ -37,6 +37,18 @@ class FlowError(CrwError):
     reason = "flow_error"
 
 
+class StillRunning(CrwError):
+    """What was asked for exists when the run has ended, which it has not."""
+
+    reason = "still_running"
+
+
+class RunFailed(CrwError):
+    """A result was asked for of a run that ended without one. Facts: status, error_kind."""
+
+    reason = "run_failed"
+
+
 # -- Postgres ------------------------------------------------------------------------------------
 
 

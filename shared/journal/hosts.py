@@ -247,6 +247,8 @@ class HostState:
     pid: int | None
     started_at: datetime | None
     lease_until: datetime | None
+    lease_seconds: float | None
+    account: str | None
     alive: bool
     claimed: int
     stranded: int

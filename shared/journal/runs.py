@@ -11,7 +11,7 @@ Source: journal document, "Persistence"; rules of the protocol 24, 28, 47, 48.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -128,15 +128,39 @@ def _already_there(connection: Connection, run_id: RunId, spec: RunSpec, key: st
     if there.run_id == run_id:
         return Submitted(run_id, True)
     if there.spec_digest != spec.digest():
-        stored, asked = from_storable(there.spec_json), json.loads(storable(spec.to_json()))
-        differs = sorted(name for name in {*stored, *asked} if stored.get(name) != asked.get(name))
-        raise UsageError(
-            f"the key {key} belongs to run {there.run_id}, which has other {', '.join(differs)}; "
-            "use another key, or submit exactly what that run has",
-            run=there.run_id,
-            differs=differs,
-        )
+        raise _other_content(there, spec, key)
     return Submitted(RunId(there.run_id), False)
+
+
+def _other_content(there: Any, spec: RunSpec, key: str | None) -> UsageError:
+    stored, asked = from_storable(there.spec_json), json.loads(storable(spec.to_json()))
+    differs = sorted(name for name in {*stored, *asked} if stored.get(name) != asked.get(name))
+    return UsageError(
+        f"the key {key} belongs to run {there.run_id}, which has other {', '.join(differs)}; "
+        "use another key, or submit exactly what that run has",
+        run=there.run_id,
+        differs=differs,
+    )
+
+
+def check_keys(database: Database, wanted: Sequence[tuple[str, RunSpec]]) -> None:
+    """Refuse a batch before its first run is stored when one of its keys has another run.
+
+    Raises:
+        UsageError: as `submit`; its fact `index` says which one.
+    """
+
+    def read() -> dict[str, Any]:
+        with database.statement() as connection:
+            found = connection.execute(running.runs_of_keys(), {"keys": [key for key, _ in wanted]})
+            return {row.run_key: row for row in found}
+
+    taken = retrying(read)
+    for index, (key, spec) in enumerate(wanted):
+        if key in taken and taken[key].spec_digest != spec.digest():
+            error = _other_content(taken[key], spec, key)
+            error.facts["index"] = index
+            raise error
 
 
 def take(database: Database, scheduler_id: str, limit: int) -> list[TakenRun]:

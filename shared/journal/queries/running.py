@@ -27,6 +27,14 @@ def run_of_key() -> TextClause:
         where r.run_key = :run_key""")
 
 
+# Locks nothing.
+def runs_of_keys() -> TextClause:
+    """The runs that these keys belong to."""
+    return text("""
+        select r.run_key, r.run_id, r.spec_digest, s.spec_json
+        from flow_runs r join flow_specs s on s.run_id = r.run_id where r.run_key = any(:keys)""")
+
+
 # Locks: the taker's own row FOR SHARE: a take and "this scheduler is dead" exclude each other.
 def taker() -> TextClause:
     """Lock the scheduler that takes runs."""

@@ -8,7 +8,14 @@ from datetime import timedelta
 import pytest
 
 from scheduler.cli.output import plain_table
-from scheduler.cli.render_call import call_facts, parse_transcript, rows_lines, transcript_digests, transcript_lines
+from scheduler.cli.render_call import (
+    call_facts,
+    log_lines,
+    parse_transcript,
+    rows_lines,
+    transcript_digests,
+    transcript_lines,
+)
 from scheduler.cli.render_rows import row_line, row_record
 from scheduler.cli.render_run import calls_table, facts_lines, run_facts, run_record
 from scheduler.cli.view import RunView
@@ -73,21 +80,28 @@ def test_a_call_shows_its_newest_facts_and_every_row():
     assert transcript_digests(rows.rows) == [("t1", "d" * 64)]
 
 
-def test_a_transcript_reads_as_a_conversation_and_drops_no_unknown_item():
-    items = [
-        {"type": "userMessage", "content": [{"type": "text", "text": "do it"}]},
-        {"type": "commandExecution", "command": "make", "aggregatedOutput": "\x1b[1mok\n", "exitCode": 0},
-        {"type": "fileChange", "changes": [{"path": "a.py", "kind": {"type": "add"}}]},
-        {"type": "agentMessage", "text": "done", "phase": "final_answer"},
-        {"type": "newThing", "x": 1},
+def test_a_transcript_reads_as_a_conversation_and_drops_no_unknown_entry():
+    entries = [
+        {"kind": "input", "text": "do it"},
+        {"kind": "command", "command": "make", "output": "\x1b[1mok\n", "exit_status": 0},
+        {"kind": "command", "command": "sleep 9", "status": "inProgress", "exit_status": None},
+        {"kind": "files", "changes": [{"path": "a.py", "kind": "add"}]},
+        {"kind": "message", "text": "done", "phase": "final_answer"},
+        {"kind": "other", "type": "newThing"},
     ]
-    text = "\n".join(transcript_lines(parse_transcript(json.dumps({"items": items}).encode()) or []))
+    text = "\n".join(transcript_lines(parse_transcript(json.dumps(entries).encode()) or []))
     assert "asked:\n    do it" in text
     assert "ran (exit 0):\n    $ make\n    [1mok" in text
+    assert "ran (inProgress)" in text
     assert "edited:\n    add a.py" in text
     assert "answered:\n    done" in text
-    assert '"x": 1' in text
+    assert "newThing:" in text
     assert parse_transcript(b"\xff") is None and parse_transcript(b"3") is None
+
+
+def test_a_long_output_is_cut_at_its_beginning():
+    lines = log_lines("\n".join(f"line {number}" for number in range(100)).encode())
+    assert lines[1] == "    … 60 lines before" and lines[-2] == "    line 99"
 
 
 @pytest.mark.req("X08")

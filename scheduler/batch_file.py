@@ -1,0 +1,104 @@
+"""A batch file: one run a line, read whole before anything is done with it.
+
+A line is a JSON object with the arguments of `Farm.submit`. A line without a key gets
+one that is a digest of what the line asks for, so that the same file submitted again
+finds the runs it made; lines that ask for the same thing are counted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from scheduler.submission import Wanted
+from shared.base.canonical import digest_json
+from shared.base.errors import UsageError
+
+_TYPES: dict[str, tuple[type, str]] = {
+    "script": (str, "a file name"),
+    "repo": (str, "a path or URL"),
+    "base": (str, "a branch, tag or commit"),
+    "target": (str, "a branch"),
+    "key": (str, "a text"),
+    "label": (str, "a text"),
+    "max_turns": (int, "a number"),
+    "trust_effects": (bool, "true or false"),
+    "backend": (str, "a backend's name"),
+}
+_MEMBERS = tuple(field.name for field in fields(Wanted))
+
+
+@dataclass(frozen=True)
+class Line:
+    """One run of a batch. Shape: `number` of the line, from 1; `derived` when its key is a digest of the line."""
+
+    number: int
+    wanted: Wanted
+    derived: bool
+
+
+def read_batch(lines: Iterable[bytes], defaults: Mapping[str, Any]) -> list[Line]:
+    """The runs of a batch; empty lines are passed over.
+
+    Args:
+        defaults: members for lines that do not have them.
+
+    Raises:
+        UsageError: the first line that cannot be used, by number.
+    """
+    found: list[Line] = []
+    keys: dict[str, tuple[int, Wanted]] = {}
+    seen: Counter[str] = Counter()
+    for number, raw in enumerate(lines, 1):
+        if not raw.strip():
+            continue
+        wanted = _read_line(raw, number, defaults)
+        derived = wanted.key is None
+        if derived:
+            content = _content_digest(wanted)
+            seen[content] += 1
+            wanted = replace(wanted, key=f"batch-{content[:24]}-{seen[content]}")
+        key = str(wanted.key)
+        earlier = keys.setdefault(key, (number, wanted))
+        if earlier[1] != wanted:
+            raise UsageError(
+                f"line {number}: key {key!r} is that of line {earlier[0]}, which asks for something else; "
+                "give each run a key of its own"
+            )
+        found.append(Line(number, wanted, derived))
+    if not found:
+        raise UsageError("the batch has no line; write one JSON object a run")
+    return found
+
+
+def _read_line(raw: bytes, number: int, defaults: Mapping[str, Any]) -> Wanted:
+    try:
+        value = json.loads(raw, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"line {number} is not JSON ({error}); write one object a line") from None
+    if not isinstance(value, dict):
+        raise UsageError(f'line {number} is no JSON object; write for instance {{"script": "my_flow.py", …}}')
+    unknown = [name for name in value if name not in _MEMBERS]
+    if unknown:
+        raise UsageError(f"line {number}: there is no member {unknown[0]!r}; use {', '.join(_MEMBERS)}")
+    members = {**{name: given for name, given in defaults.items() if given is not None}, **value}
+    for name, (kind, words) in _TYPES.items():
+        given = members.get(name)
+        if given is not None and (not isinstance(given, kind) or (kind is int and isinstance(given, bool))):
+            raise UsageError(f"line {number}: {name} is {words}, not {given!r}")
+    for name in ("script", "repo"):
+        if not members.get(name):
+            raise UsageError(f"line {number}: {name} is missing; write it in the line or give --{name}")
+    return Wanted(**{name: given for name, given in members.items() if given is not None or name == "args"})
+
+
+def _refuse_constant(token: str) -> Any:
+    raise ValueError(f"{token} is no JSON value")
+
+
+def _content_digest(wanted: Wanted) -> str:
+    content = {name: getattr(wanted, name) for name in _MEMBERS if name != "key"}
+    return digest_json(content)

@@ -1,0 +1,84 @@
+"""Remove what an ended run left: its refs on the hub from here, its worktrees by the hosts themselves.
+
+The journal keeps every row and the hub keeps the target branch: what goes are means,
+not results. A host answers for itself; one that is not up, or does not answer in
+time, is reported as pending, and the same command later finds it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.client import Farm, Run
+from shared.base.errors import GitError, UsageError
+from shared.base.ids import RunId
+from shared.broker.replies import answers, ask_to_clean
+from shared.hub.git import Git
+from shared.hub.refs import delete_run_refs
+from shared.journal.hosts import list_hosts
+from shared.journal.read import load_lean
+from shared.journal.runs import load_spec
+from shared.model.rows import CallRow
+
+_GIT_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Report:
+    """What became of one place. Shape: `place` hub or `host <name>`; `state` removed, pending or failed."""
+
+    place: str
+    state: str
+    detail: str = ""
+    freed_bytes: int | None = None
+
+
+def clean_run(farm: Farm, run: Run, wait_seconds: float) -> list[Report]:
+    """Clean up after a run and say place by place what was done.
+
+    Raises:
+        UsageError: the run has not ended.
+    """
+    state = farm.state(run)
+    if state.state != "ended":
+        raise UsageError(f"run {run} is {state.state}; cancel it first with 'crw flow cancel {run}'")
+    farm.check_services()
+    return [*_clean_hosts(farm, str(run), wait_seconds), _clean_hub(farm, RunId(str(run)))]
+
+
+def _clean_hosts(farm: Farm, run: str, wait_seconds: float) -> list[Report]:
+    took_part = {row.host for row in load_lean(farm.database, RunId(run)) if isinstance(row, CallRow) and row.host}
+    up = {host.host for host in list_hosts(farm.database) if host.state in ("up", "draining")}
+    asked = sorted(took_part & up)
+    reports = {
+        host: Report(f"host {host}", "pending", "the host is not up; clean again when it is back")
+        for host in sorted(took_part - up)
+    }
+    if asked:
+        url = str(farm.settings.broker_url)
+        address = ask_to_clean(url, run, asked)
+        for reply in answers(url, address, wait_seconds):
+            reports[str(reply.get("host"))] = _host_report(reply)
+            if all(host in reports for host in asked):
+                break
+        for host in asked:
+            reports.setdefault(host, Report(f"host {host}", "pending", "the host was asked and has not answered yet"))
+    return [reports[host] for host in sorted(reports)]
+
+
+def _host_report(reply: dict[str, Any]) -> Report:
+    error = reply.get("error")
+    place = f"host {reply.get('host')}"
+    if error:
+        return Report(place, "failed", str(error))
+    return Report(place, "removed", str(reply.get("detail", "")), reply.get("freed_bytes"))
+
+
+def _clean_hub(farm: Farm, run: RunId) -> Report:
+    hub = load_spec(farm.database, run).hub
+    try:
+        removed = delete_run_refs(Git(_GIT_SECONDS), hub, run)
+    except GitError as error:
+        return Report("hub", "pending", f"the repository cannot be reached from here ({error})")
+    return Report("hub", "removed", f"{len(removed)} refs" if removed else "no refs of the run were there")

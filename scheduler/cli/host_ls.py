@@ -1,0 +1,109 @@
+"""`crw host ls`: list the hosts of the farm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import click
+
+from scheduler.cli.options import json_option
+from scheduler.cli.output import Table, draw, duration, record, say, size
+from scheduler.cli.render_run import drop_empty
+from scheduler.client import Farm
+from shared.journal.database import clock
+from shared.journal.hosts import HostState, list_hosts
+
+
+@click.command("ls")
+@json_option
+def command(as_json: bool) -> None:
+    """List the hosts of the farm: whether their worker lives, what it does, what it has.
+
+    BEAT is how long ago the worker was last heard of. CALLS are running, of so many
+    slots; STRANDED calls wait for their host to come back; NODES have their worktree there.
+
+    \b
+    crw host ls
+    crw host ls --json
+    """
+    with Farm(process="cli") as farm:
+        farm.check_database()
+        hosts, now = list_hosts(farm.database), clock(farm.database)
+    if as_json:
+        for host in hosts:
+            record(host_record(host, now))
+    elif hosts:
+        draw(hosts_table(hosts, now))
+    else:
+        say("no host has registered yet; start 'crw worker' on one")
+
+
+def state_of(host: HostState) -> str:
+    """One word for host and worker together."""
+    if host.state == "lost" or host.worker_state is None:
+        return host.state if host.worker_state else "no worker"
+    if host.worker_state in ("up", "draining") and not host.alive:
+        return "silent"
+    return host.worker_state if host.worker_state != "up" else host.state
+
+
+def beat_age_seconds(host: HostState, now: datetime) -> float | None:
+    """How long ago the worker was last heard of."""
+    if host.lease_until is None or host.lease_seconds is None:
+        return None
+    return (now - (host.lease_until - timedelta(seconds=host.lease_seconds))).total_seconds()
+
+
+def hosts_table(hosts: Sequence[HostState], now: datetime) -> Table:
+    """One line a host."""
+    rows = tuple(
+        (
+            host.host,
+            state_of(host),
+            duration(beat_age_seconds(host, now)),
+            f"{host.claimed}/{host.slots or 0}",
+            str(host.stranded) if host.stranded else "",
+            str(host.nodes) if host.nodes else "",
+            free_words(host),
+            host.codex_version or "",
+            str(host.version or ""),
+            ",".join(label for label in host.labels),
+            host.account or "",
+        )
+        for host in hosts
+    )
+    heads = ("HOST", "STATE", "BEAT", "CALLS", "STRANDED", "NODES", "FREE", "CODEX", "VERSION", "LABELS", "ACCOUNT")
+    return drop_empty(Table(heads, rows, frozenset({"BEAT", "CALLS", "STRANDED", "NODES", "FREE"})))
+
+
+def free_words(host: HostState) -> str:
+    """The free space of the state directory; below the floor it says so."""
+    if host.free_bytes is None:
+        return ""
+    low = host.min_free_bytes is not None and host.free_bytes < host.min_free_bytes
+    return size(host.free_bytes) + (" (too little)" if low else "")
+
+
+def host_record(host: HostState, now: datetime) -> dict[str, Any]:
+    """A host as a JSON object."""
+    beat = beat_age_seconds(host, now)
+    return {
+        "host": host.host,
+        "state": state_of(host),
+        "alive": host.alive,
+        "beat_age_seconds": None if beat is None else round(beat, 1),
+        "slots": host.slots,
+        "running": host.claimed,
+        "stranded": host.stranded,
+        "nodes": host.nodes,
+        "free_bytes": host.free_bytes,
+        "min_free_bytes": host.min_free_bytes,
+        "codex_version": host.codex_version,
+        "version": host.version,
+        "labels": list(host.labels),
+        "machine": host.machine,
+        "account": host.account,
+        "started_at": host.started_at.isoformat() if host.started_at else None,
+    }

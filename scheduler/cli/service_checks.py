@@ -1,0 +1,97 @@
+"""What `crw doctor` asks the services: the journal's database, the broker, and who is alive on the farm."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sqlalchemy import text
+
+from scheduler.cli.machine_checks import FAILED, NOTE, OK, Check
+from shared.base.errors import CrwError, SchemaMismatch, StoreError
+from shared.base.log import mask_url
+from shared.base.settings import Settings
+from shared.broker.client import check as check_broker
+from shared.journal.database import SCHEMA_VERSION, Database
+from shared.journal.hosts import list_hosts
+
+GIVE_UP_SECONDS = 5.0
+_POSTGRES_AT_LEAST = 170000
+_SKEW_SECONDS = 5.0
+
+
+def check_services(settings: Settings) -> list[Check]:
+    """Database, broker and farm, in the order in which one needs the other."""
+    return [*_check_database(settings), _check_broker(settings)]
+
+
+def _check_database(settings: Settings) -> list[Check]:
+    if not settings.database_url:
+        return [Check("database", FAILED, "database_url is not set", "set database_url or CRW_DATABASE_URL")]
+    where = mask_url(settings.database_url)
+    try:
+        database = Database(settings.database_url, process="doctor", pool_size=1)
+    except CrwError as error:
+        return [Check("database", FAILED, str(error), "correct database_url or CRW_DATABASE_URL")]
+    try:
+        database.check(GIVE_UP_SECONDS)
+    except SchemaMismatch as error:
+        return [Check("schema", FAILED, str(error), "run 'crw db upgrade'")]
+    except StoreError as error:
+        return [Check("database", FAILED, str(error), "start it, or correct database_url or CRW_DATABASE_URL")]
+    else:
+        return [*_check_server(database, where), *_check_farm(database)]
+    finally:
+        database.close()
+
+
+def _check_server(database: Database, where: str) -> list[Check]:
+    with database.transaction() as connection:
+        version, shown, fsync, pages, synchronous, now = connection.execute(
+            text(
+                "select current_setting('server_version_num')::int, current_setting('server_version'),"
+                " current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),"
+                " clock_timestamp()"
+            )
+        ).one()
+    skew = abs((datetime.now(UTC) - now).total_seconds())
+    name, durable = f"PostgreSQL {shown} at {where}", f"fsync {fsync}, full_page_writes {pages}"
+    return [
+        Check("database", OK, name)
+        if version >= _POSTGRES_AT_LEAST
+        else Check("database", FAILED, name, "use PostgreSQL 17 or newer"),
+        Check("schema", OK, f"version {SCHEMA_VERSION}"),
+        Check("durability", OK, f"{durable}, synchronous_commit {synchronous}")
+        if fsync == pages == "on" and synchronous != "off"
+        else Check(
+            "durability",
+            FAILED,
+            f"{durable}, synchronous_commit {synchronous}: a crash of the server loses what was acknowledged",
+            "turn them on in postgresql.conf and restart the server",
+        ),
+        Check("clock", OK, f"{skew:.1f} s from the database's")
+        if skew < _SKEW_SECONDS
+        else Check(
+            "clock",
+            NOTE,
+            f"{skew:.0f} s from the database's; leases go by the database, only shown times are off",
+            "run an NTP service",
+        ),
+    ]
+
+
+def _check_farm(database: Database) -> list[Check]:
+    hosts = list_hosts(database)
+    up = [host.host for host in hosts if host.state == "up"]
+    if not up:
+        return [Check("hosts", NOTE, "no worker is up; runs wait", "start 'crw worker'")]
+    return [Check("hosts", OK, f"{len(up)} up: {', '.join(up)}")]
+
+
+def _check_broker(settings: Settings) -> Check:
+    if not settings.broker_url:
+        return Check("broker", FAILED, "broker_url is not set", "set broker_url or CRW_BROKER_URL")
+    try:
+        check_broker(settings.broker_url, GIVE_UP_SECONDS)
+    except CrwError as error:
+        return Check("broker", FAILED, str(error), "start Redis or Valkey, or correct broker_url or CRW_BROKER_URL")
+    return Check("broker", OK, mask_url(settings.broker_url))

@@ -1,0 +1,300 @@
+"""`Farm`: the farm from a script, and the one way in which the command line does everything.
+
+    from scheduler.client import Farm
+
+    with Farm() as farm:
+        run = farm.submit("my_flow.py", repo=".", args={"goal": "..."}, key="nightly-1")
+        print(farm.wait(run).result)
+
+Submitting writes rows and tells the schedulers; nothing else is needed on the machine
+that does it. A submit is repeatable: the same key with the same content is the same run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from scheduler.following import PAGE_ROWS, Bell, Cursor
+from scheduler.submission import Checked, Submission, Wanted
+from shared.base.errors import RunFailed, SettingsError, StillRunning, UsageError
+from shared.base.settings import Settings, load_settings
+from shared.broker.client import check as check_broker
+from shared.journal import runs as journal_runs
+from shared.journal.database import Database
+from shared.journal.read import load_after
+from shared.journal.runs import RunState, set_stop
+from shared.model.rows import EventRow, Row
+
+GIVE_UP_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A submitted run. Shape: `created` is false when the key already had this very run; `str()` is the run id."""
+
+    run_id: str
+    key: str
+    created: bool
+
+    def __str__(self) -> str:
+        return self.run_id
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Shape: `status` the finished row's word; `error_kind`, `message` and the script's own
+    `traceback` for a run that did not complete; `result` what `main` returned.
+    """
+
+    run_id: str
+    status: str
+    error_kind: str | None = None
+    message: str | None = None
+    traceback: str | None = None
+    result: Any = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the script came to its end."""
+        return self.status == "completed"
+
+
+Run = Submitted | str
+
+
+class Farm:
+    """Submits runs and reads them. Connects when it is first needed; close it, or use it in a `with`.
+
+    Args:
+        database_url, broker_url: over the settings.
+        settings: instead of the ones in force.
+
+    Raises:
+        SettingsError: settings that cannot be used, or no database.
+    """
+
+    def __init__(
+        self,
+        database_url: str | None = None,
+        broker_url: str | None = None,
+        settings: Settings | None = None,
+        *,
+        process: str = "client",
+    ) -> None:
+        found = settings or load_settings()
+        given = {"database_url": database_url, "broker_url": broker_url}
+        self.settings = found.model_copy(update={name: url for name, url in given.items() if url is not None})
+        if not self.settings.database_url:
+            raise SettingsError("no database is named; set database_url in crw.toml, or CRW_DATABASE_URL")
+        self.database = Database(self.settings.database_url, process=process)
+        self._bell = Bell(self.settings.broker_url)
+        self._checked = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._bell.close()
+        self.database.close()
+
+    def check_database(self) -> None:
+        """Refuse a database that cannot be used, once.
+
+        Raises:
+            StoreUnavailable, SchemaMismatch, UsageError: within five seconds.
+        """
+        if not self._checked:
+            self.database.check(GIVE_UP_SECONDS)
+            self._checked = True
+
+    def check_services(self) -> None:
+        """Refuse to go on without database and broker.
+
+        Raises:
+            StoreUnavailable, BrokerUnavailable, UsageError: within five seconds each.
+        """
+        self.check_database()
+        if not self.settings.broker_url:
+            raise SettingsError("no broker is named; set broker_url in crw.toml, or CRW_BROKER_URL")
+        check_broker(self.settings.broker_url, GIVE_UP_SECONDS)
+
+    def submit(
+        self,
+        script: str | Path,
+        *,
+        repo: str | Path,
+        base: str | None = None,
+        target: str | None = None,
+        args: Any = None,
+        key: str | None = None,
+        label: str | None = None,
+        max_turns: int | None = None,
+        trust_effects: bool = False,
+        backend: str = "app-server",
+    ) -> Submitted:
+        """Submit one run.
+
+        Args:
+            base: what it starts from; default the repository's HEAD.
+            target: the branch that `integrate` moves; default `crw/<run>`.
+            args: a JSON value for the script; default `{}`.
+            key: the same key never starts a second run; default a new one.
+            label: only hosts with this label take its calls.
+            max_turns: cap on the turns of the whole run.
+            trust_effects: take a script although it does things outside `flow.*`.
+
+        Raises:
+            UsageError: something cannot be used; nothing was written.
+            StoreUnavailable, BrokerUnavailable: a service does not answer.
+        """
+        wanted = Wanted(
+            script, str(repo), base, target, {} if args is None else args, key, label, max_turns, trust_effects, backend
+        )
+        return self.submit_wanted([wanted])[0]
+
+    def submit_many(self, wanted: Iterable[Mapping[str, Any]]) -> list[Submitted]:
+        """Submit many runs, each given by the arguments of `submit`; all are checked before the first is submitted.
+
+        Raises:
+            UsageError: one cannot be used; nothing was written.
+        """
+        return self.submit_wanted([Wanted(**{**given, "repo": str(given.get("repo", ""))}) for given in wanted])
+
+    def submit_wanted(
+        self, wanted: Sequence[Wanted], progress: Callable[[str, int], None] = lambda _step, _count: None
+    ) -> list[Submitted]:
+        """As `submit_many`; `progress(step, count)` is told after each run that was "checked" or "submitted".
+
+        Raises:
+            UsageError: its fact `index` says which one cannot be used.
+        """
+        submission = Submission(self.settings)
+        checked: list[Checked] = []
+        for index, one in enumerate(wanted):
+            try:
+                checked.append(submission.check(one))
+            except UsageError as error:
+                error.facts["index"] = index
+                raise
+            progress("checked", index + 1)
+        # Last of the checks, since they take seconds when something is down; still before anything is written.
+        self.check_services()
+        journal_runs.check_keys(self.database, [(run.key, run.spec) for run in checked])
+        done: list[Submitted] = []
+        for index, run in enumerate(checked):
+            try:
+                stored = journal_runs.submit(self.database, run.spec, run.sources, run.key)
+            except UsageError as error:
+                error.facts["index"] = index
+                raise
+            done.append(Submitted(stored.run_id, run.key, stored.created))
+            self._bell.tell(stored.run_id)
+            progress("submitted", index + 1)
+        return done
+
+    def wait(self, run: Run, timeout: float | None = None) -> Outcome:
+        """Wait until a run has ended.
+
+        Raises:
+            StillRunning: it has not, after `timeout` seconds.
+            UsageError: there is no such run.
+        """
+        state = self.state(run)
+        if state.state != "ended":
+            # The end row is still to come, so only what follows has to be read.
+            cursor = self.cursor(run, state.next_seq - 1)
+            deadline = None if timeout is None else time.monotonic() + timeout
+            try:
+                for _row in cursor.follow(deadline):
+                    pass
+            finally:
+                cursor.close()
+        return self.outcome(run)
+
+    def outcome(self, run: Run) -> Outcome:
+        """How a run ended.
+
+        Raises:
+            StillRunning: it has not ended.
+            UsageError: there is no such run.
+        """
+        state = self.state(run)
+        if state.state != "ended":
+            raise StillRunning(
+                f"run {state.run_id} has not ended; follow it with 'crw flow watch {state.run_id}'", state=state.state
+            )
+        # An ended run takes no row any more: its end is its last row.
+        end = load_after(self.database, state.run_id, state.next_seq - 2, 1).rows[-1]
+        assert isinstance(end, EventRow) and end.kind == "finished"
+        words = {name: end.data.get(name) for name in ("error_kind", "message", "traceback", "result")}
+        return Outcome(state.run_id, str(end.data["status"]), **words)
+
+    def result(self, run: Run) -> Any:
+        """What the script's `main` returned.
+
+        Raises:
+            StillRunning: the run has not ended.
+            RunFailed: it ended without a result.
+        """
+        outcome = self.outcome(run)
+        if not outcome.ok:
+            raise RunFailed(outcome_sentence(outcome), status=outcome.status, error_kind=outcome.error_kind)
+        return outcome.result
+
+    def rows(self, run: Run, after: int = 0) -> Iterator[Row]:
+        """The run's rows behind `after` that there are now, lean, in their order."""
+        state = self.state(run)
+        more = True
+        while more:
+            page = load_after(self.database, state.run_id, after, PAGE_ROWS)
+            yield from page.rows
+            after, more = (page.rows[-1].seq if page.rows else after), page.more
+
+    def state(self, run: Run) -> RunState:
+        """Where a run stands.
+
+        Raises:
+            UsageError: there is no such run.
+        """
+        self.check_database()
+        state = journal_runs.run_state(self.database, str(run))
+        if state is None:
+            raise UsageError(f"there is no run {run}; 'crw flow ps --all' lists them")
+        return state
+
+    def cursor(self, run: Run, after: int = 0) -> Cursor:
+        """A place in a run from which to follow it."""
+        return Cursor(self.database, self._bell, str(run), after, self.settings.poll_seconds)
+
+    def cancel(self, run: Run) -> RunState:
+        """Set the run's stop: from this commit on nothing of it is sent; its scheduler ends it.
+
+        Returns:
+            Where the run stood before.
+
+        Raises:
+            UsageError: there is no such run.
+        """
+        before = self.state(run)
+        set_stop(self.database, before.run_id, "cancel")
+        self._bell.tell(before.run_id)
+        return before
+
+
+def outcome_sentence(outcome: Outcome) -> str:
+    """How a run ended, in one sentence."""
+    kind = f" ({outcome.error_kind})" if outcome.error_kind else ""
+    return f"run {outcome.run_id} {outcome.status}{kind}" + (f": {outcome.message}" if outcome.message else "")
