@@ -207,6 +207,23 @@ def give_back(database: Database, scheduler_id: str) -> list[str]:
     return retrying(give)
 
 
+def let_go(database: Database, lease: RunLease, *, broke: bool) -> None:
+    """Queue one run again that its scheduler cannot drive on.
+
+    Args:
+        broke: it was the run that broke: counts as a take without progress, so that the third time is quarantine.
+    """
+
+    def give() -> None:
+        with database.statement() as connection:
+            connection.execute(
+                running.let_go_run(),
+                {"run": lease.run_id, "scheduler": lease.scheduler_id, "epoch": lease.epoch, "broke": int(broke)},
+            )
+
+    retrying(give)
+
+
 def set_stop(database: Database, run_id: str, how: str) -> Stopped | None:
     """Set `stop` (pause or cancel): from its commit on no intent of the run commits. None: no such run, or ended."""
 

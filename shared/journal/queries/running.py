@@ -93,6 +93,15 @@ def queue_runs() -> TextClause:
     return text("update flow_runs set state = 'queued', scheduler_id = null where run_id = any(:runs)")
 
 
+# Locks: the run; the lease is in the WHERE of that statement.
+def let_go_run() -> TextClause:
+    """Make one run free to be taken, if it is still driven under this lease."""
+    return text("""
+        update flow_runs set state = 'queued', scheduler_id = null,
+          takes_without_progress = takes_without_progress + :broke
+        where run_id = :run and scheduler_id = :scheduler and lease_epoch = :epoch and state = 'running'""")
+
+
 # Locks: the run. From its commit on no intent of the run can commit, wherever its scheduler is. Cancel beats pause.
 def stop_run() -> TextClause:
     """Set `stop` on a run that has not ended."""

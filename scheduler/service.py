@@ -1,0 +1,257 @@
+"""The scheduler process: `python -m scheduler.service`.
+
+One loop drives the runs; threads renew the lease, sweep, publish and hear wake-ups.
+Several schedulers may run: a run belongs to one at a time, and a run whose scheduler
+stopped or died is taken by another, which replays what is recorded and goes on.
+Source: design of the farm, "Processes"; rules of the protocol, 13, 24, 47 and 48.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from scheduler.changes import Changes
+from scheduler.flow.services import RunServices
+from scheduler.lease import Lease
+from scheduler.outgoing import Outgoing
+from scheduler.run import drive_run
+from scheduler.sweeps.dead_schedulers import BurySchedulers
+from scheduler.sweeps.publish import PublishDue
+from scheduler.sweeps.rescue import RescueCalls
+from scheduler.sweeps.sweep import SweepLoop
+from shared.base.errors import BrokerUnavailable, StoreError, StoreUnavailable, UsageError
+from shared.base.log import configure_logging, get_logger
+from shared.base.patience import wait_for_service
+from shared.base.settings import Settings, load_settings
+from shared.broker.client import check as check_broker
+from shared.broker.publish import Publisher
+from shared.broker.wakeups import Wakeups
+from shared.journal import runs
+from shared.journal.append import JournalWriter
+from shared.journal.database import Database
+from shared.journal.runs import TakenRun
+
+_TICK_SECONDS = 0.2
+# At once a survivor takes no more than this of the dead one's runs; the next look takes more.
+_TAKES_A_LOOK = 20
+_HASH_SEED = "0"
+log = get_logger()
+
+
+class Scheduler:
+    """One scheduler process. Made and run inside its loop."""
+
+    def __init__(self, settings: Settings, database: Database, broker_url: str) -> None:
+        self._settings = settings
+        self._database = database
+        self._broker_url = broker_url
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        self._look = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._changes = Changes(self._loop, on_other=self._look.set)
+        self._writer = JournalWriter(database)
+        self._publisher = Publisher(broker_url)
+        self._outgoing = Outgoing(self._publisher)
+        self._wakeups = Wakeups(broker_url)
+        self._services = RunServices(
+            database=database,
+            writer=self._writer,
+            publish=self._outgoing.publish,
+            tell=self._wakeups.tell,
+            changes=self._changes,
+        )
+        self._lease = self._new_lease()
+
+    async def serve(self) -> None:
+        """Work until `stop`."""
+        sweeps = self._start_sweeps()
+        await asyncio.to_thread(self._lease.start)
+        # Subscribed before the first look: what is told from now on is heard.
+        await asyncio.to_thread(self._wakeups.subscribe, self._changes.hear)
+        log.info("up", scheduler=self._lease.scheduler_id)
+        duties = [asyncio.create_task(duty) for duty in (self._tick_loop(), self._take_loop(), self._poll_loop())]
+        await self._stopping.wait()
+        for duty in duties:
+            duty.cancel()
+        await asyncio.gather(*duties, return_exceptions=True)
+        await self._give_back()
+        for sweep in sweeps:
+            sweep.stop()
+        await asyncio.to_thread(self._close)
+
+    def stop(self) -> None:
+        """End in order: the runs go back, another scheduler takes them at once."""
+        self._stopping.set()
+
+    # -- runs -----------------------------------------------------------------------------------------
+
+    async def _take_loop(self) -> None:
+        while True:
+            self._look.clear()
+            if self._lost.is_set():
+                await self._start_over()
+            taken = await self._take()
+            if not taken:
+                await _wait(self._look, self._settings.poll_seconds)
+
+    async def _take(self) -> list[TakenRun]:
+        room = min(_TAKES_A_LOOK, self._settings.max_runs - len(self._tasks))
+        if room <= 0:
+            return []
+        try:
+            taken = await asyncio.to_thread(runs.take, self._database, self._lease.scheduler_id, room)
+        except (StoreError, SQLAlchemyError) as error:
+            log.warning("runs_not_taken", why=str(error))
+            await asyncio.sleep(self._settings.poll_seconds)
+            return []
+        for run in taken:
+            log.info("taken", run=run.run_id, takes=run.takes)
+            self._tasks[run.run_id] = asyncio.create_task(self._drive(run), name=run.run_id)
+        return taken
+
+    async def _drive(self, run: TakenRun) -> None:
+        try:
+            await drive_run(run, self._services)
+        except StoreUnavailable as error:
+            log.warning("run_interrupted", run=run.run_id, why=str(error))
+            await self._let_go(run, broke=False)
+        except Exception:
+            log.exception("run_broke", run=run.run_id)
+            await self._let_go(run, broke=True)
+        finally:
+            del self._tasks[run.run_id]
+            self._look.set()
+
+    async def _let_go(self, run: TakenRun, *, broke: bool) -> None:
+        """Queue a run again that could not be driven on: here or elsewhere it is taken anew, from its rows."""
+        while True:
+            # Not at once: whatever broke it may need a moment to pass.
+            await asyncio.sleep(self._settings.poll_seconds)
+            try:
+                await asyncio.to_thread(runs.let_go, self._database, run.lease, broke=broke)
+                return
+            except (StoreError, SQLAlchemyError) as error:
+                log.warning("run_not_let_go", run=run.run_id, why=str(error))
+
+    async def _cancel_runs(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- the lease ------------------------------------------------------------------------------------
+
+    def _new_lease(self) -> Lease:
+        def lost() -> None:
+            self._loop.call_soon_threadsafe(self._on_lost)
+
+        return Lease(self._database, self._settings.lease_seconds, lost)
+
+    def _on_lost(self) -> None:
+        # Another scheduler has the runs now: nothing of theirs may go on here.
+        for task in self._tasks.values():
+            task.cancel()
+        self._lost.set()
+        self._look.set()
+
+    async def _start_over(self) -> None:
+        await self._cancel_runs()
+        self._lease.stop()
+        self._lease = self._new_lease()
+        await asyncio.to_thread(self._lease.start)
+        self._lost.clear()
+
+    async def _tick_loop(self) -> None:
+        while True:
+            self._lease.tick()
+            await asyncio.sleep(_TICK_SECONDS)
+
+    async def _poll_loop(self) -> None:
+        away = False
+        while True:
+            await asyncio.sleep(self._settings.poll_seconds)
+            seen = self._changes.seen()
+            if not seen:
+                continue
+            try:
+                self._changes.polled(await asyncio.to_thread(runs.poll, self._database, seen))
+                away = False
+            except (StoreError, SQLAlchemyError) as error:
+                if not away:
+                    log.warning("poll_failed", why=str(error))
+                away = True
+
+    # -- start and end --------------------------------------------------------------------------------
+
+    def _start_sweeps(self) -> list[SweepLoop]:
+        period = self._settings.sweep_seconds
+        publish = SweepLoop(PublishDue(self._database, self._publisher), period)
+        rescue = SweepLoop(RescueCalls(self._database, self._settings.lease_seconds), period, after=publish.wake)
+        bury = SweepLoop(BurySchedulers(self._database), period, after=lambda: self._changes.hear(""))
+        for sweep in (publish, rescue, bury):
+            sweep.start()
+        return [publish, rescue, bury]
+
+    async def _give_back(self) -> None:
+        await self._cancel_runs()
+        self._lease.stop()
+        try:
+            await asyncio.to_thread(runs.give_back, self._database, self._lease.scheduler_id)
+        except (StoreError, SQLAlchemyError) as error:
+            log.warning("runs_not_given_back", why=str(error))
+        self._wakeups.tell("")
+
+    def _close(self) -> None:
+        self._writer.close()
+        self._outgoing.close()
+        self._wakeups.close()
+        self._publisher.close()
+        self._database.close()
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), seconds)
+
+
+async def _serve(settings: Settings, database: Database, broker_url: str) -> None:
+    scheduler = Scheduler(settings, database, broker_url)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, scheduler.stop)
+    await scheduler.serve()
+
+
+def main() -> int:
+    """Run a scheduler with the settings in force; the exit status is 2 for what a person has to mend."""
+    if os.environ.get("PYTHONHASHSEED") != _HASH_SEED:
+        # A replay has to meet sets in the order of the first time, in whatever process it happens.
+        os.environ["PYTHONHASHSEED"] = _HASH_SEED
+        os.execv(sys.executable, sys.orig_argv)
+    try:
+        settings = load_settings()
+        configure_logging("scheduler", settings.log_level)
+        if not settings.database_url or not settings.broker_url:
+            missing = "CRW_DATABASE_URL" if not settings.database_url else "CRW_BROKER_URL"
+            raise UsageError(f"a scheduler needs to know where its services are: set {missing}")
+        database = Database(settings.database_url, process="scheduler", pool_size=10)
+        wait_for_service(database.check, StoreUnavailable)
+        broker_url = settings.broker_url
+        wait_for_service(lambda seconds: check_broker(broker_url, seconds), BrokerUnavailable)
+    except (UsageError, StoreError) as error:
+        print(f"crw scheduler: {error}", file=sys.stderr)
+        return 2
+    asyncio.run(_serve(settings, database, broker_url))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

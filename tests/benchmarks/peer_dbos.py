@@ -1,0 +1,71 @@
+"""DBOS as the peer, run in an environment of its own: `python peer_dbos.py URL`.
+
+Imports nothing of this project. Reads lines `fanout N` and `replay N`, answers each
+with one number: what it did a second.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from dbos import DBOS, DBOSConfig
+
+QUEUE = "bench"
+replays: list[float] = []
+
+
+@DBOS.workflow()
+def noop(value: int) -> int:
+    """What one position of ours is to us: enqueued, run by a worker, its end recorded."""
+    return value
+
+
+@DBOS.step()
+def step(value: int) -> int:
+    """A step whose result is recorded."""
+    return value
+
+
+@DBOS.workflow()
+def steps(count: int) -> int:
+    """As many recorded steps one after the other; times itself, so that no queue's pause counts."""
+    started = time.perf_counter()
+    for number in range(count):
+        step(number)
+    replays.append(time.perf_counter() - started)
+    return count
+
+
+def fanout(count: int) -> float:
+    """Workflows a second: enqueue `count`, wait for all."""
+    started = time.perf_counter()
+    for handle in [DBOS.enqueue_workflow(QUEUE, noop, number) for number in range(count)]:
+        handle.get_result()
+    return count / (time.perf_counter() - started)
+
+
+def replay(count: int) -> float:
+    """Recorded steps replayed a second: a fork from behind the last step runs the workflow on its record."""
+    original = DBOS.start_workflow(steps, count)
+    original.get_result()
+    recorded = len(DBOS.list_workflow_steps(original.get_workflow_id()))
+    replays.clear()
+    DBOS.fork_workflow(original.get_workflow_id(), recorded + 1).get_result()
+    return count / replays[-1]
+
+
+def main() -> None:
+    """Measure what the lines ask for."""
+    config: DBOSConfig = {"name": "bench", "system_database_url": sys.argv[1], "log_level": "ERROR"}
+    DBOS(config=config)
+    DBOS.launch()
+    DBOS.register_queue(QUEUE, worker_concurrency=64, polling_interval_sec=0.01)
+    for line in sys.stdin:
+        measure, count = line.split()
+        print({"fanout": fanout, "replay": replay}[measure](int(count)), flush=True)
+    DBOS.destroy()
+
+
+if __name__ == "__main__":
+    main()
