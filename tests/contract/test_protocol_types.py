@@ -33,6 +33,9 @@ _VERSIONS = sorted(path.name for path in _FIXTURES.iterdir())
 _WANTED = ThreadSettings("/srv/wt", "m", "high", "workspace-write", "do", "crw:r/c/1", auto_compact_token_limit=9)
 
 
+_SHARED = plan_params(_WANTED, "do")
+
+
 def _load(version: str, name: str) -> Any:
     return json.loads((_FIXTURES / version / f"{name}.json").read_text())
 
@@ -46,12 +49,18 @@ def _unknown_members(model: BaseModel, sent: dict[str, Any]) -> set[str]:
 @pytest.mark.parametrize(
     ("kind", "params"),
     [
-        (protocol.ThreadStartParams, {**plan_params(_WANTED), "ephemeral": False, "threadSource": "s"}),
+        (protocol.ThreadStartParams, {**_SHARED, "ephemeral": False, "threadSource": "s"}),
         (
             protocol.ThreadForkParams,
-            {**plan_params(_WANTED), "threadId": "t", "lastTurnId": "u", "excludeTurns": True, "threadSource": "s"},
+            {
+                **_SHARED,
+                "threadId": "t",
+                "lastTurnId": "u",
+                "excludeTurns": True,
+                "threadSource": "s",
+            },
         ),
-        (protocol.ThreadResumeParams, {**plan_params(_WANTED), "threadId": "t", "excludeTurns": True}),
+        (protocol.ThreadResumeParams, {**_SHARED, "threadId": "t", "excludeTurns": True}),
         (
             protocol.TurnStartParams,
             plan_turn("t", TurnRequest(turn_operation(new_call(), 1), "n", "do", "m", "high", cwd="/srv")),

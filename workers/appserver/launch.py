@@ -94,13 +94,31 @@ def plan_arguments(config: Mapping[str, Any], *, local_only: bool, mcp_servers: 
     """The arguments after the program's name.
 
     Args:
-        config: `codex.config`; it stands last, so that what it opts into is opted into.
+        config: `codex.config`; it wins, so that what it opts into is opted into.
         mcp_servers: those the home names; each is switched off unless `config` configures it.
     """
     chosen = config.get("mcp_servers", {})
     off = {name: {"enabled": False} for name in mcp_servers if name not in chosen} if local_only else {}
-    tables = [_ALWAYS, _LOCAL_ONLY if local_only else {}, {"mcp_servers": off} if off else {}, config]
-    return ["app-server", *(part for table in tables for part in override_arguments(table))]
+    # One table, not one after the other: a table that is passed whole replaces what stood there before (measured).
+    table: dict[str, Any] = {}
+    for part in (_ALWAYS, _LOCAL_ONLY if local_only else {}, {"mcp_servers": off} if off else {}, config):
+        table = _merged(table, part)
+    return ["app-server", *override_arguments(table)]
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for name, value in above.items():
+        known = merged.get(name)
+        merged[name] = _merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def find_unasked_servers(effective: Mapping[str, Any], config: Mapping[str, Any]) -> list[str]:
+    """The MCP servers that the running server has enabled and `codex.config` does not name."""
+    servers = effective.get("mcp_servers") or {}
+    enabled = [name for name, server in servers.items() if server.get("enabled", True)]
+    return sorted(set(enabled) - set(config.get("mcp_servers") or {}))
 
 
 def plan_environment(home: Path, config: Mapping[str, Any]) -> dict[str, str]:

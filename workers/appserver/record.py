@@ -21,7 +21,8 @@ class TurnEnd:
     """How a turn ended.
 
     Shape: `status` is `completed`, `interrupted` or `failed`; `items` all items that
-    completed, in order; `usage` None when the server reported none; `error` set for `failed`.
+    completed, in order; `usage` None when the server reported none; `error` set for `failed`;
+    `rerouted_to` the model that answered instead of the turn's own, if the provider changed it.
     """
 
     thread_id: str
@@ -31,6 +32,7 @@ class TurnEnd:
     usage: Usage | None
     error: TurnError | None
     seconds: float | None
+    rerouted_to: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class TurnRecord:
         self._meter = UsageMeter()
         self._message: str | None = None
         self._error: Mapping[str, Any] | None = None
+        self._rerouted_to: str | None = None
 
     @property
     def delivered(self) -> bool:
@@ -100,6 +103,8 @@ class TurnRecord:
             self._meter.take(params.get("tokenUsage") or {}, compacting=bool(self._compacting))
         elif method == "error" and not params.get("willRetry"):
             self._error = params.get("error")
+        elif method == "model/rerouted":
+            self._rerouted_to = params.get("toModel")
         elif method == "turn/completed":
             self._completed(params.get("turn") or {})
 
@@ -129,6 +134,7 @@ class TurnRecord:
             usage=self._meter.usage,
             error=read_turn_error(turn.get("error") or self._error) if turn.get("status") == "failed" else None,
             seconds=milliseconds / 1000 if isinstance(milliseconds, int | float) else None,
+            rerouted_to=self._rerouted_to,
         )
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import structlog
 
-from shared.base.errors import HostError, NotSent, Refused
+from shared.base.errors import HostError, NotSent, Refused, SettingsError
 from shared.base.settings import Settings
 from workers.appserver.home import account_digest, find_mcp_servers, prepare_home
-from workers.appserver.launch import plan_arguments, plan_environment
+from workers.appserver.launch import find_unasked_servers, plan_arguments, plan_environment
 from workers.appserver.process import AppServer, Launch
 from workers.appserver.rpc import BeforeSend
 from workers.appserver.runtime import find_codex
@@ -187,7 +187,17 @@ class AppServerService:
         except HostError as error:
             # Nothing of a call was asked of a server that did not come up.
             raise NotSent(f"the App Server did not start: {error}; its own words are in {self._log_file}") from error
+        self._refuse_unasked_servers(self._server)
         return AppServerConnection(self._server, self._settings.models)
+
+    def _refuse_unasked_servers(self, server: AppServer) -> None:
+        unasked = find_unasked_servers(server.config, self._settings.config) if self._settings.local_only else []
+        if unasked:
+            server.stop()
+            raise SettingsError(
+                f"the App Server has the MCP servers {', '.join(unasked)} enabled, which codex.config does not name; "
+                "name them there, or remove them from its configuration"
+            )
 
     @property
     def _log_file(self) -> Path:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.base.errors import EchoMismatch
+from workers.appserver.instructions import load_instructions
 from workers.appserver.rpc import BeforeSend, Rpc
 
 _SANDBOX_TYPES = {
@@ -64,8 +65,8 @@ def thread_source(run_id: str, call_id: str, ordinal: int) -> str:
     return f"crw:{run_id}/{call_id}/{ordinal}"
 
 
-def plan_params(wanted: ThreadSettings) -> dict[str, Any]:
-    """The members that start, fork and resume share."""
+def plan_params(wanted: ThreadSettings, instructions: str) -> dict[str, Any]:
+    """The members that start, fork and resume share; `instructions` are the role's with the repository's."""
     config: dict[str, Any] = {
         "model_reasoning_effort": wanted.effort,
         "sandbox_workspace_write": {
@@ -74,7 +75,7 @@ def plan_params(wanted: ThreadSettings) -> dict[str, Any]:
             "exclude_slash_tmp": True,
             "exclude_tmpdir_env_var": True,
         },
-        # Said here, the server writes no trust entry of its own, and a repository's own settings stay off.
+        # Said here, the server writes no trust entry of its own, and what a repository has under .codex stays off.
         "projects": {wanted.cwd: {"trust_level": "untrusted"}},
     }
     if wanted.auto_compact_token_limit is not None:
@@ -85,7 +86,7 @@ def plan_params(wanted: ThreadSettings) -> dict[str, Any]:
         "config": config,
         "sandbox": wanted.sandbox,
         "approvalPolicy": "never",
-        "developerInstructions": wanted.instructions,
+        "developerInstructions": instructions,
     }
 
 
@@ -145,6 +146,10 @@ def find_exposed(sandbox: Mapping[str, Any] | None, cwd: str, protected: Iterabl
     return [path for path in paths if any(path.is_relative_to(root) or root.is_relative_to(path) for root in opened)]
 
 
+def _params(wanted: ThreadSettings) -> dict[str, Any]:
+    return plan_params(wanted, load_instructions(wanted.instructions, wanted.cwd))
+
+
 class Threads:
     """The threads of one connection."""
 
@@ -158,7 +163,7 @@ class Threads:
             EchoMismatch: it exists with other settings; `facts["thread"]` is it.
             NotSent, Refused, AnswerLost.
         """
-        params = {**plan_params(wanted), "ephemeral": False, "threadSource": wanted.source}
+        params = {**_params(wanted), "ephemeral": False, "threadSource": wanted.source}
         return self._make("thread/start", params, wanted, before_send)
 
     def fork(
@@ -166,12 +171,12 @@ class Threads:
     ) -> Thread:
         """Make a thread that begins with another's turns up to and with `last_turn_id`. Raises as `start` does."""
         origin = {"threadId": thread_id, "lastTurnId": last_turn_id, "excludeTurns": True}
-        params = {**plan_params(wanted), **origin, "threadSource": wanted.source}
+        params = {**_params(wanted), **origin, "threadSource": wanted.source}
         return self._make("thread/fork", params, wanted, before_send)
 
     def resume(self, thread_id: str, wanted: ThreadSettings, before_send: BeforeSend | None = None) -> Thread:
         """Load a thread that has had a turn, or listen to a loaded one. Raises as `start` does, and ThreadBusy."""
-        params = {**plan_params(wanted), "threadId": thread_id, "excludeTurns": True}
+        params = {**_params(wanted), "threadId": thread_id, "excludeTurns": True}
         return self._make("thread/resume", params, wanted, before_send)
 
     def read(self, thread_id: str) -> Thread:

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from shared.base.errors import SettingsError
-from workers.appserver.launch import override_arguments, plan_arguments, plan_environment, toml_value
+from workers.appserver.launch import (
+    find_unasked_servers,
+    override_arguments,
+    plan_arguments,
+    plan_environment,
+    toml_value,
+)
 
 _PROVIDER = {"name": "p", "base_url": "http://x/v1", "env_key": "MY_KEY", "env_http_headers": {"X-Org": "MY_ORG"}}
 
@@ -61,6 +67,21 @@ def test_a_start_is_local_unless_a_setting_opts_in() -> None:
     chosen = plan_arguments({"mcp_servers": {"docs": {"command": "d"}}}, local_only=True, mcp_servers=["docs"])
     assert "mcp_servers.docs.enabled=false" not in chosen
     assert chosen[-1] == 'mcp_servers.docs.command="d"'
+
+
+@pytest.mark.req("T05")
+def test_tables_are_merged_before_they_are_passed_so_that_none_replaces_another() -> None:
+    config = {"mcp_servers": {"odd name": {"command": "x"}}, "features": {"goals": True}}
+    arguments = plan_arguments(config, local_only=True, mcp_servers=["docs"])
+    assert 'mcp_servers={docs={enabled=false},"odd name"={command="x"}}' in arguments
+    assert "features.goals=true" in arguments and "features.goals=false" not in arguments
+
+
+@pytest.mark.req("T05")
+def test_an_enabled_server_that_nobody_asked_for_is_found() -> None:
+    effective = {"mcp_servers": {"a": {"enabled": True}, "b": {"enabled": False}, "c": {}, "d": {"enabled": True}}}
+    assert find_unasked_servers(effective, {"mcp_servers": {"d": {"command": "x"}}}) == ["a", "c"]
+    assert find_unasked_servers({}, {}) == []
 
 
 @pytest.mark.req("K35")

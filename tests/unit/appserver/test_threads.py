@@ -24,7 +24,7 @@ _ECHO = Thread("t", "m", "high", "/srv/wt", "crw:r1/c1/2", "idle", None, _SANDBO
 
 @pytest.mark.req("A02", "K21", "K28", "K57", "T22")
 def test_every_setting_goes_out_each_time() -> None:
-    params = plan_params(replace(_WANTED, auto_compact_token_limit=9))
+    params = plan_params(replace(_WANTED, auto_compact_token_limit=9), "do")
     assert (params["cwd"], params["model"], params["sandbox"]) == ("/srv/wt", "m", "workspace-write")
     assert (params["approvalPolicy"], params["developerInstructions"]) == ("never", "do")
     assert params["config"]["model_reasoning_effort"] == "high"
