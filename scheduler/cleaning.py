@@ -31,7 +31,6 @@ class Report:
     place: str
     state: str
     detail: str = ""
-    freed_bytes: int | None = None
 
 
 def clean_run(farm: Farm, run: Run, wait_seconds: float) -> list[Report]:
@@ -44,7 +43,7 @@ def clean_run(farm: Farm, run: Run, wait_seconds: float) -> list[Report]:
     if state.state != "ended":
         raise UsageError(f"run {run} is {state.state}; cancel it first with 'crw flow cancel {run}'")
     farm.check_services()
-    return [*_clean_hosts(farm, str(run), wait_seconds), _clean_hub(farm, RunId(str(run)))]
+    return [_clean_hub(farm, RunId(str(run))), *_clean_hosts(farm, str(run), wait_seconds)]
 
 
 def _clean_hosts(farm: Farm, run: str, wait_seconds: float) -> list[Report]:
@@ -72,7 +71,8 @@ def _host_report(reply: dict[str, Any]) -> Report:
     place = f"host {reply.get('host')}"
     if error:
         return Report(place, "failed", str(error))
-    return Report(place, "removed", str(reply.get("detail", "")), reply.get("freed_bytes"))
+    directories, refs = reply.get("directories", 0), reply.get("mirror_refs", 0)
+    return Report(place, "removed", f"{directories} directories, {refs} refs of its mirror")
 
 
 def _clean_hub(farm: Farm, run: RunId) -> Report:

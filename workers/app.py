@@ -25,6 +25,7 @@ from shared.base.settings import Settings, load_settings
 from shared.broker.app import make_app, worker_options
 from shared.broker.client import check as check_broker
 from shared.broker.names import TASK
+from shared.broker.replies import CLEAN_TASK
 from shared.broker.wakeups import Wakeups
 from shared.hub.git import Git
 from shared.journal import claims
@@ -33,6 +34,7 @@ from shared.journal.database import Database
 from workers.appserver.runtime import find_codex
 from workers.appserver.service import AppServerService
 from workers.claim import Hands
+from workers.cleaning import clean_and_answer
 from workers.duties import Slots, StopFlags
 from workers.incarnation import Incarnation
 from workers.ops.builtin import register_builtin
@@ -134,6 +136,10 @@ class Application:
         @app.task(name=TASK)  # type: ignore[untyped-decorator]
         def call(call_id: str, request_id: str) -> None:
             slots.take_message(call_id, request_id)
+
+        @app.task(name=CLEAN_TASK)  # type: ignore[untyped-decorator]
+        def clean(run_id: str, address: str) -> None:
+            clean_and_answer(self.worker, run_id, address)
 
         self._queues.attach(app)
         # Weak references would be gone with this method.

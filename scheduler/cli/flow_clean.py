@@ -6,7 +6,7 @@ import click
 
 from scheduler.cleaning import Report, clean_run
 from scheduler.cli.options import json_option, run_argument
-from scheduler.cli.output import Table, draw, record, size
+from scheduler.cli.output import Table, draw, record
 from scheduler.client import Farm
 from shared.base.ids import RunId
 
@@ -46,8 +46,4 @@ def command(run: RunId, seconds: float, as_json: bool) -> int:
 
 def reports_table(reports: list[Report]) -> Table:
     """One line a place."""
-    rows = tuple(
-        (report.place, report.state, size(report.freed_bytes) if report.freed_bytes else "", report.detail)
-        for report in reports
-    )
-    return Table(("PLACE", "STATE", "FREED", "DETAIL"), rows, frozenset({"FREED"}))
+    return Table(("PLACE", "STATE", "DETAIL"), tuple((one.place, one.state, one.detail) for one in reports))
