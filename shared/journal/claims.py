@@ -23,7 +23,7 @@ from shared.journal.queries.writing import CLAIM
 
 _FIELDS = (
     "run_id", "node_id", "kind", "effect", "path", "position", "attempt", "fence", "sent", "sent_host", "crashes",
-    "deadline_seconds", "rows_written",
+    "deadline_seconds", "rows_written", "role", "label",
 )  # fmt: skip
 
 

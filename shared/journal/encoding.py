@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.base.canonical import canonical_bytes, digest_bytes, parse, storable
 from shared.base.errors import RowRefused
-from shared.journal.members import CallRows, EndedCall, Member, OpenCall, RunRows
+from shared.journal.members import CallRows, Claim, EndedCall, Member, OpenCall, RunRows
 from shared.model.events import INTENT_WORDS, SENDING_WORDS, TERMINAL_WORDS, RowClass, row_kind
 from shared.model.rows import NewCallRow, NewEventRow
 
@@ -18,8 +18,8 @@ _CALL_CLASSES = (RowClass.INTENT, RowClass.TERMINAL, RowClass.OBSERVATION)
 # Passes although the run is stopping: it is how a stopping run's turn comes to its end.
 _PASSES_STOP = "interrupt_requested"
 _PLAIN_TEXT = (
-    "commit_sha", "thread_id", "turn_id", "operation", "worktree_kind", "worktree_path", "start_commit",
-    "pending_tree", "held_tree", "snapshot_digest", "input_state",
+    "role", "label", "commit_sha", "thread_id", "turn_id", "operation", "worktree_kind", "worktree_path", 
+    "start_commit", "pending_tree", "held_tree", "snapshot_digest", "input_state",
 )  # fmt: skip
 _NUMBERS = ("allocation", "tokens")
 
@@ -28,21 +28,36 @@ _NUMBERS = ("allocation", "tokens")
 class Encoded:
     """A member ready for a group.
 
-    Shape: `head` the member's own facts; `rows` and `opens` plain data without
-    their member number; `results` the answers small enough to stand in their row
-    (a row's `res` counts them from 1); `large` those that lie in a table by digest.
+    Shape: `rows`, `events` and `opens` are what is inserted, as plain data, their
+    numbers within a group still missing; `results` the answers small enough to stand
+    in their row, with that row; `large` those that lie in a table by digest;
+    `touched` the calls, beside the claim's own, whose state must hold (with the
+    attempt that must be newer than any, for an open); `before` is set by the group.
     """
 
     run_id: str
     call_id: str | None
-    head: dict[str, Any]
+    words: tuple[str, ...] = ()
     rows: list[dict[str, Any]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
     opens: list[dict[str, Any]] = field(default_factory=list)
-    results: list[bytes] = field(default_factory=list)
+    results: list[tuple[dict[str, Any], bytes]] = field(default_factory=list)
     large: dict[str, bytes] = field(default_factory=dict)
+    touched: dict[str, int | None] = field(default_factory=dict)
+    intent: bool = False
+    turns: int = 0
+    terminal: bool = False
+    sends: bool = False
+    withdraw: bool = False
+    finish: bool = False
+    progress: bool = False
     weight_bytes: int = 0
-    touched: tuple[str, ...] = ()
-    events: tuple[str, ...] = ()
+    before: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many rows it is."""
+        return len(self.rows) + len(self.events)
 
 
 def encode(member: Member) -> Encoded:
@@ -51,79 +66,63 @@ def encode(member: Member) -> Encoded:
     Raises:
         RowRefused: a row is none the journal can store; the sentence names it.
     """
-    return _encode_call(member) if isinstance(member, CallRows) else _encode_run(member)
+    made = _encode_call(member) if isinstance(member, CallRows) else _encode_run(member)
+    made.weight_bytes = sum(len(row["detail"]) + 400 for row in (*made.rows, *made.events))
+    made.weight_bytes += sum(len(result) for _, result in made.results)
+    return made
 
 
 def _encode_call(member: CallRows) -> Encoded:
     claim = member.claim
-    words = [row.event for row in member.rows]
+    words = tuple(row.event for row in member.rows)
     if any(word in TERMINAL_WORDS for word in words[:-1]):
         raise RowRefused(f"call {claim.call_id}: a terminal row is not the last of {', '.join(words)}")
-    made = Encoded(claim.run_id, claim.call_id, {}, touched=(claim.call_id,), events=tuple(words))
+    made = Encoded(claim.run_id, claim.call_id, words)
     for row in member.rows:
-        _add_row(made, _call_row(row, made))
-    made.head = {
-        "n": len(words),
-        "intent": any(word in INTENT_WORDS and word != _PASSES_STOP for word in words),
-        "turns": words.count("turn_requested"),
-        "terminal": bool(words) and words[-1] in TERMINAL_WORDS,
-        "sends": any(word in SENDING_WORDS for word in words),
-        "progress": bool(words) and words[-1] in TERMINAL_WORDS,
-    }
+        _add_call_row(made, claim, row, {"fence": claim.fence, "role": claim.role, "label": claim.label})
+    made.intent = any(word in INTENT_WORDS and word != _PASSES_STOP for word in words)
+    made.turns = words.count("turn_requested")
+    made.terminal = made.progress = bool(words) and words[-1] in TERMINAL_WORDS
+    made.sends = any(word in SENDING_WORDS for word in words)
     return made
 
 
 def _encode_run(member: RunRows) -> Encoded:
-    lease = member.lease
-    made = Encoded(lease.run_id, None, {})
+    made = Encoded(member.lease.run_id, None)
     for event in member.events:
-        _add_row(made, _event_row(event))
+        made.events.append(_event_row(made.run_id, event))
     for ended in member.ended:
-        _add_row(made, {**_call_row(ended.row, made), **_place(ended)})
+        _add_call_row(made, ended, ended.row, {})
+        made.touched[ended.call_id] = None
     for opening in member.opens:
-        _add_row(made, {**_call_row(opening.prepared, made), **_place(opening)})
+        row = _add_call_row(made, opening, opening.prepared, {})
+        made.touched[opening.call_id] = opening.attempt
         made.opens.append({
-            **_place(opening), "run": lease.run_id, "effect": opening.effect, "pin": opening.pin_host,
-            "role": plain(opening.prepared.role), "label": plain(opening.prepared.label),
-            "deadline": opening.deadline_seconds,
+            **_place(opening), "run": made.run_id, "effect": opening.effect, "pin": opening.pin_host,
+            "role": row.get("role"), "label": row.get("label"), "deadline": opening.deadline_seconds,
         })  # fmt: skip
-    places: list[OpenCall | EndedCall] = [*member.ended, *member.opens]
-    made.touched = tuple(call.call_id for call in places)
-    made.events = tuple(row["event"] for row in made.rows)
-    made.head = {
-        "n": len(made.rows), "intent": member.intent or bool(member.opens), "turns": 0, "terminal": False,
-        "sends": False, "withdraw": member.withdraw, "finish": member.finish,
-        "progress": member.progress or any(row["terminal"] for row in made.rows),
-    }  # fmt: skip
+    made.words = tuple(row["event"] for row in (*made.events, *made.rows))
+    made.intent = member.intent or bool(member.opens)
+    made.withdraw = member.withdraw
+    made.finish = member.finish
+    made.progress = member.progress or any(row["terminal"] for row in made.rows)
     return made
 
 
-def _add_row(made: Encoded, row: dict[str, Any]) -> None:
-    row["ord"] = len(made.rows)
-    made.rows.append(row)
-    made.weight_bytes += len(row["detail"]) + 200
-
-
-def _place(call: OpenCall | EndedCall) -> dict[str, Any]:
+def _place(call: Claim | OpenCall | EndedCall) -> dict[str, Any]:
     return {
         "call": call.call_id, "path": call.path, "position": call.position, "kind": call.kind,
         "node": call.node_id, "request": call.request_id, "attempt": call.attempt,
     }  # fmt: skip
 
 
-def _call_row(row: NewCallRow, made: Encoded) -> dict[str, Any]:
+def _add_call_row(
+    made: Encoded, call: Claim | OpenCall | EndedCall, row: NewCallRow, facts: dict[str, Any]
+) -> dict[str, Any]:
     if row_kind(row.event).row_class not in _CALL_CLASSES:
         raise RowRefused(f"{row.event} is no row of a call")
-    data: dict[str, Any] = {
-        "is_event": False,
-        "event": row.event,
-        "terminal": row.event in TERMINAL_WORDS,
-        "detail": _detail(row.event, row.detail, {} if row.label is None else {"_label": row.label}),
-    }
-    if row.role is not None:
-        data["role"] = plain(row.role)
-    if row.label is not None:
-        data["label"] = plain(row.label)
+    data = {**_place(call), **facts, "run": made.run_id, "event": row.event, "terminal": row.event in TERMINAL_WORDS}
+    data["detail"] = _detail(row.event, row.detail, {} if row.label is None else {"_label": row.label})
     for name in _PLAIN_TEXT:
         value = getattr(row, name)
         if value is not None:
@@ -133,19 +132,20 @@ def _call_row(row: NewCallRow, made: Encoded) -> dict[str, Any]:
         if value is not None:
             data[name] = value
     if row.result is not None:
-        data |= _result(row.result, made)
+        _add_result(made, data, row.result)
+    made.rows.append(data)
     return data
 
 
-def _event_row(row: NewEventRow) -> dict[str, Any]:
+def _event_row(run_id: str, row: NewEventRow) -> dict[str, Any]:
     if row_kind(row.kind).row_class in _CALL_CLASSES:
         raise RowRefused(f"{row.kind} is a row of a call")
     reserved = {
         "_kind": row.kind, "_path": row.path, "_position": row.position, "_op": row.op, "_label": row.label,
     }  # fmt: skip
     return {
-        "is_event": True, "event": row.kind, "path": plain(row.path), "position": row.position, "op": plain(row.op),
-        "label": plain(row.label), "terminal": False,
+        "run": run_id, "event": row.kind, "path": plain(row.path), "position": row.position, "op": plain(row.op),
+        "label": plain(row.label),
         "detail": _detail(row.kind, row.data, {name: value for name, value in reserved.items() if value is not None}),
     }  # fmt: skip
 
@@ -163,21 +163,19 @@ def _detail(word: str, data: Mapping[str, Any], reserved: dict[str, Any]) -> str
     return stored
 
 
-def _result(result: bytes, made: Encoded) -> dict[str, Any]:
+def _add_result(made: Encoded, data: dict[str, Any], result: bytes) -> None:
     if len(result) > RESULT_LIMIT_BYTES:
         raise RowRefused(
             f"the result has {len(result)} bytes, more than the {RESULT_LIMIT_BYTES} the journal takes",
             size=len(result),
         )
-    data: dict[str, Any] = {"result_bytes": len(result), "result_digest": result_digest(result)}
+    data["result_bytes"] = len(result)
+    data["result_digest"] = result_digest(result)
     if len(result) > RESULT_INLINE_BYTES:
         data["result_ref"] = digest_bytes(result)
         made.large[data["result_ref"]] = result
     else:
-        made.results.append(result)
-        made.weight_bytes += len(result)
-        data["res"] = len(made.results)
-    return data
+        made.results.append((data, result))
 
 
 def result_digest(result: bytes) -> str:

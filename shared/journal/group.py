@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import random
 import time
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg2
 
-from shared.base.errors import BudgetSpent, RightLost, RowRefused, RunStopping, StoreError, StoreUnavailable
+from shared.base.errors import BudgetSpent, RightLost, RowRefused, RunStopping, StoreError
 from shared.journal.database import Database, is_lost, is_retryable
 from shared.journal.encoding import Encoded
-from shared.journal.members import Claim, RunLease
-from shared.journal.meta import WRITER
-from shared.journal.queries.writing import APPEND, STORED_BY_CLAIM, STORED_BY_LEASE
+from shared.journal.members import Claim
+from shared.journal.parameters import Group, Right, append_parameters, judge_parameters
+from shared.journal.queries.writing import APPEND, JUDGE, STORED_BY_CLAIM, STORED_BY_LEASE
 
-Right = Claim | RunLease
 _PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 2.0
 _CLOSE_SECONDS = 5.0
@@ -35,12 +31,16 @@ _SENTENCES = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the database says of a member. `count`: rows written now (ok), else the right's count as stored."""
+    """What became of a member: ok or stored, again (nothing is wrong with it: send it again), or why it was refused.
+
+    Shape: `count` is the right's count of rows as stored, where the member was `stored`.
+    """
 
     status: str
-    count: int
-    seqs: tuple[int, ...]
-    queues: dict[str, str]
+    seqs: tuple[int, ...] = ()
+    withdrawn: int = 0
+    queues: dict[str, str] = field(default_factory=dict)
+    count: int = 0
 
 
 def refusal(status: str, encoded: Encoded, error: psycopg2.Error | None) -> StoreError:
@@ -52,7 +52,7 @@ def refusal(status: str, encoded: Encoded, error: psycopg2.Error | None) -> Stor
         where = f"call {encoded.call_id}"
     if error is not None:
         said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return RowRefused(f"{where}: the database refuses {', '.join(encoded.events)}: {said}", **facts)
+        return RowRefused(f"{where}: the database refuses {', '.join(encoded.words)}: {said}", **facts)
     kind, sentence = _SENTENCES[status]
     return kind(f"{where}: {sentence}", **facts)
 
@@ -76,14 +76,16 @@ class AppendConnection:
             self._connection.close()
             self._connection = None
 
-    def send(self, group: Sequence[tuple[Right, Encoded]]) -> list[Verdict]:
+    def send(self, group: Group) -> list[Verdict]:
         """The verdict on each member, in order.
+
+        Either all are `ok` and written, or nothing is written.
 
         Raises:
             StoreUnavailable: no answer within the time to give up; what was sent may have been stored.
             psycopg2.Error: the database refuses the content of a member; nothing was stored.
         """
-        parameters = _parameters(self._host, group)
+        parameters = append_parameters(self._host, group)
         started = time.monotonic()
         pause = _PAUSE_SECONDS
         repeated = False
@@ -93,11 +95,8 @@ class AppendConnection:
                     self._connection = self._database.connect_raw()
                 with self._connection.cursor() as cursor:
                     cursor.execute(APPEND, parameters)
-                    answers = cursor.fetchall()
-                    return [
-                        self._verdict(cursor, *item, answer, repeated)
-                        for item, answer in zip(group, answers, strict=True)
-                    ]
+                    answer = cursor.fetchone()
+                    return _written(group, *answer) if answer[1] else self._judge(cursor, group, parameters, repeated)
             except psycopg2.Error as error:
                 if not is_retryable(error):
                     raise
@@ -105,12 +104,9 @@ class AppendConnection:
                     repeated = True
                     self._drop_connection()
                 if time.monotonic() + pause - started > self._give_up_seconds:
-                    raise self._unavailable(error) from error
+                    raise self._database.unavailable(error) from error
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(_LONGEST_PAUSE_SECONDS, pause * 2)
-
-    def _unavailable(self, error: psycopg2.Error) -> StoreUnavailable:
-        return self._database.unavailable(error)
 
     def _drop_connection(self) -> None:
         if self._connection is not None:
@@ -118,63 +114,47 @@ class AppendConnection:
                 self._connection.close()
             self._connection = None
 
-    def _verdict(self, cursor: Any, right: Right, encoded: Encoded, answer: tuple[Any, ...], repeated: bool) -> Verdict:
-        _, status, count, seqs, queues = answer
-        if status == "stored" and not repeated:
-            # Nobody repeated anything: somebody else wrote under this right.
-            return Verdict("lost", count, (), {})
-        if status == "stored":
-            return Verdict(status, count, self._stored(cursor, right, encoded, count), {})
-        return Verdict(status, count or 0, tuple(seqs or ()), queues or {})
-
-    def _stored(self, cursor: Any, right: Right, encoded: Encoded, count: int) -> tuple[int, ...]:
-        first = right.rows_written + encoded.head["before"]
-        if isinstance(right, Claim):
-            cursor.execute(STORED_BY_CLAIM, {"call": right.call_id, "fence": right.fence})
-            seqs = [row[0] for row in cursor.fetchall()]
-        else:
-            cursor.execute(STORED_BY_LEASE, {"run": right.run_id, "limit": count - right.rows_written})
-            seqs = [row[0] for row in reversed(cursor.fetchall())]
-            first -= right.rows_written
-        return tuple(seqs[first : first + encoded.head["n"]])
+    def _judge(self, cursor: Any, group: Group, parameters: dict[str, Any], repeated: bool) -> list[Verdict]:
+        cursor.execute(JUDGE, {**parameters, "members": judge_parameters(group)})
+        verdicts = []
+        for (right, encoded), (status, count) in zip(group, cursor.fetchone()[0], strict=True):
+            if status == "ok":
+                verdicts.append(Verdict("again"))
+            elif status != "stored":
+                verdicts.append(Verdict(status))
+            elif repeated:
+                verdicts.append(Verdict("stored", _stored(cursor, right, encoded, count), count=count))
+            else:
+                # Nobody repeated anything: somebody else wrote under this right.
+                verdicts.append(Verdict("lost"))
+        return verdicts
 
 
-def _parameters(host: str | None, group: Sequence[tuple[Right, Encoded]]) -> dict[str, Any]:
-    before: Counter[int] = Counter()
-    calls: set[str] = set()
-    uses, runs, withdraw, finish = set[str](), set[str](), set[str](), set[str]()
-    members: list[dict[str, Any]] = []
-    opens: list[dict[str, Any]] = []
-    rows: list[dict[str, Any]] = []
-    results: list[Any] = []
-    for number, (right, encoded) in enumerate(group):
-        head = encoded.head
-        head |= {"m": number, "run": encoded.run_id, "wrote": right.rows_written, "before": before[id(right)]}
-        before[id(right)] += head["n"]
-        if isinstance(right, Claim):
-            head |= {"call": right.call_id, "fence": right.fence}
-            if head["sends"] and right.node_id is not None and not right.sent:
-                uses.add(right.call_id)
-        else:
-            head |= {"scheduler": right.scheduler_id, "epoch": right.epoch}
-            if head["withdraw"]:
-                withdraw.add(right.run_id)
-            if head["finish"]:
-                finish.add(right.run_id)
-        calls.update(encoded.touched)
-        runs.add(encoded.run_id)
-        members.append(head)
-        offset = len(results)
-        for row in encoded.rows:
-            rows.append({**row, "m": number, "res": row["res"] + offset} if "res" in row else {**row, "m": number})
-        results.extend(psycopg2.Binary(result) for result in encoded.results)
-        opens.extend({**opened, "m": number} for opened in encoded.opens)
-    return {
-        "host": host, "writer": WRITER, "calls": list(calls), "uses": list(uses), "runs": list(runs),
-        "withdraw": list(withdraw), "finish": list(finish), "members": _json(members), "opens": _json(opens),
-        "rows": _json(rows), "results": results,
-    }  # fmt: skip
+def _written(
+    group: Group, runs: list[str], firsts: list[int], withdrawn: int, queues: dict[str, str] | None
+) -> list[Verdict]:
+    first = dict(zip(runs, firsts, strict=True))
+    return [
+        Verdict(
+            "ok",
+            tuple(first[encoded.run_id] + row["k"] for row in (*encoded.events, *encoded.rows)),
+            withdrawn=withdrawn if encoded.withdraw else 0,
+            queues=queues or {},
+        )
+        for _, encoded in group
+    ]
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+def _stored(cursor: Any, right: Right, encoded: Encoded, count: int) -> tuple[int, ...]:
+    """The numbers of rows that an earlier try of this group wrote."""
+    if isinstance(right, Claim):
+        cursor.execute(STORED_BY_CLAIM, {"call": right.call_id, "fence": right.fence})
+        return _share([row[0] for row in cursor.fetchall()][right.rows_written :], encoded)
+    cursor.execute(STORED_BY_LEASE, {"run": right.run_id, "limit": count - right.rows_written})
+    return _share([row[0] for row in reversed(cursor.fetchall())], encoded)
+
+
+def _share(seqs: list[int], encoded: Encoded) -> tuple[int, ...]:
+    # What a withdrawal wrote stands in front; such a member is alone in its group.
+    start = len(seqs) - encoded.size if encoded.withdraw else encoded.before
+    return tuple(seqs[start : start + encoded.size])

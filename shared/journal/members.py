@@ -38,6 +38,8 @@ class Claim:
     crashes: int
     deadline_seconds: float | None
     rows_written: int
+    role: str | None = None
+    label: str | None = None
     failed: bool = field(default=False, repr=False)
 
 

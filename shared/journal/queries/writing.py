@@ -4,10 +4,13 @@ from __future__ import annotations
 
 # Locks: claims (by call id), placements, runs (by run id), outbox; see the migration that makes the function.
 APPEND = """
-select m, status, count, seqs, queues from crw_append(
-  %(host)s, %(writer)s, %(calls)s::text[], %(uses)s::text[], %(runs)s::text[], %(withdraw)s::text[],
-  %(finish)s::text[], %(members)s::json, %(opens)s::json, %(rows)s::json, %(results)s::bytea[])
+select * from crw_append(
+  %(host)s, %(writer)s, %(claims)s, %(runs)s, %(uses)s::text[], %(withdraw)s, %(rows)s, %(events)s, %(opens)s,
+  %(results)s::bytea[])
 """
+
+# Locks nothing: why a group was not written, member by member: (verdict, the right's count of rows).
+JUDGE = "select crw_judge(%(members)s, %(opens)s, %(rows)s)"
 
 # Locks nothing: after a lost answer, the numbers of the rows that one fence wrote.
 STORED_BY_CLAIM = "select seq from flow_calls where call_id = %(call)s and fence = %(fence)s order by seq"
@@ -26,6 +29,6 @@ order by seq desc limit %(limit)s
 CLAIM = """
 select denied, (granted).run_id, (granted).node_id, (granted).kind, (granted).effect, (granted).path,
   (granted).position, (granted).attempt, (granted).fence, (granted).sent, (granted).sent_host, (granted).crashes,
-  (granted).deadline_seconds, (granted).rows_written
+  (granted).deadline_seconds, (granted).rows_written, (granted).role, (granted).label
 from crw_claim(%(worker)s, %(call)s, %(request)s, %(grant)s)
 """

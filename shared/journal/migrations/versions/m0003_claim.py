@@ -16,7 +16,7 @@ down_revision = "0002"
 CLAIM = """
 create function crw_claim(
   p_worker text, p_call text, p_request text, p_grant text, out denied text, out granted call_claims)
-language plpgsql as $crw$
+language plpgsql set plan_cache_mode = force_generic_plan as $crw$
 declare
   worker farm_workers;
   c call_claims;
