@@ -18,7 +18,7 @@ from typing import Any
 
 from celery import Celery, signals
 
-from shared.base.errors import BrokerUnavailable, CrwError, NotSent, StoreError, StoreUnavailable, UsageError
+from shared.base.errors import BrokerUnavailable, NotSent, StoreError, StoreUnavailable, UsageError
 from shared.base.log import configure_logging, get_logger
 from shared.base.patience import wait_for_service
 from shared.base.settings import Settings, load_settings
@@ -29,16 +29,18 @@ from shared.broker.replies import CLEAN_TASK
 from shared.broker.wakeups import Wakeups
 from shared.hub.git import Git
 from shared.journal import claims
-from shared.journal.append import Claim, JournalWriter
+from shared.journal.append import JournalWriter
 from shared.journal.database import Database
 from workers.appserver.runtime import find_codex
 from workers.appserver.service import AppServerService
+from workers.call.run import run_agent_call
 from workers.claim import Hands
 from workers.cleaning import clean_and_answer
 from workers.duties import Slots, StopFlags
 from workers.incarnation import Incarnation
 from workers.ops.builtin import register_builtin
 from workers.ops.run import run_op
+from workers.progress import ProgressBoard
 from workers.queues import Queues, start_thread
 from workers.state_dir import StateDirectory
 from workers.tasks import Caller
@@ -46,11 +48,8 @@ from workers.worker import Worker
 from workers.worktrees.mirror import Mirrors
 
 _DEAD_STATUS = 3
+_INTERRUPT_GRACE_SECONDS = 8.0
 log = get_logger()
-
-
-def _no_agents(_claim: Claim, _worker: Worker) -> None:
-    raise CrwError("this worker runs no agents")
 
 
 class Application:
@@ -99,8 +98,9 @@ class Application:
             hands=hands,
             mirrors=mirrors,
             appserver=appserver,
+            progress=ProgressBoard(database),
         )
-        self._slots = Slots(self.worker, Caller(self.worker, run_op, _no_agents))
+        self._slots = Slots(self.worker, Caller(self.worker, run_op, run_agent_call))
         self._queues = Queues(self.worker)
         self._stop_asked = threading.Event()
 
@@ -114,6 +114,7 @@ class Application:
         start_thread(self._slots.idle_loop, "idle")
         start_thread(StopFlags(self.worker).loop, "stop-flags")
         start_thread(self._queues.watch_loop, "queues")
+        start_thread(lambda: self.worker.progress.loop(self.worker.stopping), "progress")
         draining = start_thread(self._drain, "drain")
         app = self._celery()
         options = worker_options(self.worker.host, self.settings.concurrency, self._queues.names())
@@ -160,6 +161,10 @@ class Application:
                     hand.tell("worker_stopped")
             time.sleep(0.05)
         worker.hands.tell_all("worker_stopped")
+        # Turns are being interrupted now; what is seen ended is held, not unknown.
+        end = time.monotonic() + _INTERRUPT_GRACE_SECONDS
+        while worker.hands.all() and time.monotonic() < end:
+            time.sleep(0.05)
         self._stop_server()
         try:
             worker.incarnation.stop(worker.database)

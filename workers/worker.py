@@ -15,6 +15,7 @@ from shared.model.spec import RunSpec
 from workers.appserver.service import AppServerService
 from workers.claim import Hand, Hands
 from workers.incarnation import Incarnation
+from workers.progress import ProgressBoard
 from workers.worktrees.mirror import Mirrors
 
 _SPECS_KEPT = 256
@@ -29,6 +30,7 @@ class Worker:
         slots: as many as `concurrency`; a call runs while it holds one.
         stopping: set when the process is asked to end: nothing new is claimed.
         mirrors, appserver: this host's git mirrors and its one App Server, which starts when it is first needed.
+        progress: where turns say what they are doing, for those who watch.
     """
 
     settings: Settings
@@ -39,6 +41,7 @@ class Worker:
     hands: Hands
     mirrors: Mirrors
     appserver: AppServerService
+    progress: ProgressBoard
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ class Host:
         self.store = Store(home)
         self.terminals = Terminals()
         self.running: dict[str, RunningTurn] = {}
+        # How often a script has answered on a thread, for scripts that count over a thread's turns.
+        self.answered: Counter[tuple[str, str]] = Counter()
         self.interrupted: dict[str, str] = {}
         self._unanswered: dict[str, list[Any]] = {}
         self._initialized = False

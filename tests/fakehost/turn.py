@@ -118,7 +118,10 @@ class RunningTurn:
             if steps is None:
                 chosen = choose_script(texts)
                 named = self.host.scripts.get(chosen.key, self.host.scripts.get("default"))
-                steps = chosen.steps or script_steps(named)[0]
+                steps, by_thread = (chosen.steps, False) if chosen.steps else script_steps(named)
+                key = (self.thread.id, chosen.key)
+                number = self.host.answered[key] if by_thread else 0
+            self.host.answered[key] += 1
             step = fill_in(steps[min(number, len(steps) - 1)], texts, number)
             self.host.log.write("turns.jsonl", thread=self.thread.id, turn=self.id, request=number, texts=texts[-1:])
             steered = len(self.steered)

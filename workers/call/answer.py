@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 
 from shared.base import canonical
+from workers.appserver import unwrap_answer
 
 _SHOWN_ERRORS = 8
 
@@ -33,7 +34,7 @@ def judge_answer(text: str, schema: Mapping[str, Any] | None) -> Judged:
     does not enforce schemas may have sent the bare text, which is then the answer.
     """
     if schema is None:
-        return Judged(canonical.storable(_unwrapped(text)).encode("ascii"))
+        return Judged(unwrap_answer(text).encode("utf-8", "surrogatepass"))
     try:
         canonical.canonical_bytes(canonical.parse(text))
         value = json.loads(text)
@@ -46,26 +47,6 @@ def judge_answer(text: str, schema: Mapping[str, Any] | None) -> Judged:
     return Judged(text.encode("utf-8", "surrogatepass"))
 
 
-def _unwrapped(text: str) -> str:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    if isinstance(value, dict) and set(value) == {"answer"} and isinstance(value["answer"], str):
-        return value["answer"]
-    return text
-
-
 def _sentence(error: jsonschema.ValidationError) -> str:
     message = error.message if len(error.message) <= 300 else error.message[:300] + "…"
     return f"{error.json_path}: {message}"
-
-
-def repair_text(errors: tuple[str, ...]) -> str:
-    """The input of the one repair turn."""
-    listed = "\n".join(f"- {error}" for error in errors)
-    return (
-        "Your last answer does not have the required form:\n"
-        f"{listed}\n"
-        "Give the whole answer again in the required form. Do no other work."
-    )

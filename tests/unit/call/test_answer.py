@@ -1,9 +1,8 @@
-"""An answer is kept as the model wrote it, or refused with the reasons the repair turn will name."""
+"""An answer is kept as the model wrote it, or refused with reasons that the repair turn names."""
 
 import pytest
 
-from shared.base import canonical
-from workers.call.answer import judge_answer, repair_text
+from workers.call.answer import judge_answer
 
 SCHEMA = {
     "type": "object",
@@ -32,7 +31,7 @@ def test_a_fitting_answer_is_kept_byte_for_byte():
 def test_an_answer_of_another_form_says_what_is_wrong(text, word):
     judged = judge_answer(text, SCHEMA)
     assert judged.result is None
-    assert word in repair_text(judged.errors)
+    assert word in " ".join(judged.errors)
 
 
 @pytest.mark.req("K13")
@@ -41,6 +40,4 @@ def test_an_answer_of_another_form_says_what_is_wrong(text, word):
     [('{"answer": "done"}', "done"), ("done", "done"), ('{"answer": 3}', '{"answer": 3}'), ("", "")],
 )
 def test_without_a_schema_the_answer_is_unwrapped(text, answer):
-    result = judge_answer(text, None).result
-    assert result is not None
-    assert canonical.parse(result) == answer
+    assert judge_answer(text, None).result == answer.encode()

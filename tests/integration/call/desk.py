@@ -1,0 +1,130 @@
+"""A run with one worker in this process, on the fake host: calls are opened and claimed without any message."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from deploy.embedded import Valkey
+from shared.base.settings import CodexSettings, Settings
+from shared.journal import read
+from shared.journal.append import Claim, JournalWriter, OpenCall
+from shared.journal.database import Database
+from shared.journal.replay import read_call_result
+from shared.model.outcome import Ended
+from shared.model.roles import Role, default_sandbox
+from shared.model.rows import CallRow, NewCallRow
+from tests import farms
+from tests.fakehost.install import install
+from tests.repositories import git, make_bare_hub
+from workers.app import Application
+from workers.call.run import run_agent_call
+from workers.tasks import Caller
+from workers.worker import Worker
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"summary": {"type": "string"}},
+    "required": ["summary"],
+    "additionalProperties": False,
+}
+DONE = {"out": [{"msg": '{"summary": "done"}', "phase": "final_answer"}]}
+
+
+def prompt(*steps: dict[str, Any], text: str = "Do it.") -> str:
+    """A prompt that tells the fake's model what to do."""
+    return f"{text}\n[[steps:{json.dumps(list(steps))}]]"
+
+
+class OneWorker:
+    """Opens calls of one run and works on them with the real code of a worker."""
+
+    def __init__(self, database_url: str, valkey: Valkey, directory: Path, **spec: Any) -> None:
+        self.fake = install(directory)
+        self.hub = make_bare_hub(directory / "hub.git")
+        self.settings = Settings(
+            database_url=database_url,
+            broker_url=valkey.url,
+            state_dir=directory / "state",
+            host_name="h1",
+            min_free_bytes=0,
+            codex=CodexSettings(
+                bin=str(self.fake.program),
+                config={"model_provider": "scripted"},
+                models=["gpt-test"],
+                request_timeout_seconds=3,
+            ),
+        )
+        self.application = Application(self.settings)
+        self.database = Database(database_url, process="test")
+        self._writer = JournalWriter(self.database)
+        self.farm = farms.Farm(self.database, self._writer)
+        roles = {name: Role(name, "gpt-test", "low", default_sandbox(name), "") for name in ("executor", "reviewer")}
+        self.base = git(self.hub, "rev-parse", "main")
+        self.lease = self.farm.new_run(hub=str(self.hub), base=self.base, roles=roles, **spec)
+        self.run_id = self.lease.run_id
+
+    @property
+    def worker(self) -> Worker:
+        return self.application.worker
+
+    def close(self) -> None:
+        self.worker.appserver.stop()
+        self.worker.writer.close()
+        self.worker.database.close()
+        self.application.state.close()
+        self._writer.close()
+        self.database.close()
+
+    def open(self, text: str, *, role: str = "executor", node: str | None = "n1", **detail: Any) -> OpenCall:
+        """Open an agent call."""
+        prepared = {
+            "prompt": text,
+            "schema": SCHEMA,
+            "role": role,
+            "pair": ["gpt-test", "low"],
+            "node": node,
+            "head": None,
+            "label": None,
+            "context": {"kind": "fresh"},
+            "input_digest": "d",
+            "prompt_digest": "d",
+            "options": {},
+            **detail,
+        }
+        return self.farm.open(
+            self.lease,
+            node=node,
+            kind="agent",
+            effect="executor" if role == "executor" else "reader",
+            prepared=NewCallRow("prepared", prepared, role=role),
+        )
+
+    def work(self, call: OpenCall) -> Ended | None:
+        """Claim a call and work on it as a message would make the worker do; how it ended."""
+        Caller(self.worker, _no_ops, run_agent_call).take(call.call_id, call.request_id)
+        return self.ended(call)
+
+    def run(self, text: str, **options: Any) -> Ended:
+        """Open a call and work on it to its end."""
+        ended = self.work(self.open(text, **options))
+        assert ended is not None
+        return ended
+
+    def ended(self, call: OpenCall) -> Ended | None:
+        return read_call_result(self.rows(call))
+
+    def rows(self, call: OpenCall) -> list[CallRow]:
+        return read.load_call(self.database, call.call_id)
+
+    def words(self, call: OpenCall) -> list[str]:
+        return [row.event for row in self.rows(call)]
+
+    def sent(self, method: str) -> int:
+        """How often the fake host was asked for this."""
+        return len(self.fake.requests(method))
+
+
+def _no_ops(claim: Claim, _worker: Worker) -> None:
+    raise AssertionError(f"{claim.kind} is no agent call")

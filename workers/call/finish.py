@@ -1,0 +1,137 @@
+"""The end of a call: commands cleaned, two equal snapshots, the tree on the hub, and only then the terminal row.
+
+Source: journal document, "The working snapshot"; rules of the protocol, 9 and 15.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared.base.errors import GitError, HostError, WorktreeError
+from shared.model.rows import NewCallRow
+from workers.appserver import AppServerConnection, Thread
+from workers.call.context import AgentCall
+from workers.call.desk import Desk
+from workers.call.directory import Place
+from workers.call.turn import EndedTurn
+from workers.worktrees.directories import Directories
+from workers.worktrees.keep import Keeping
+
+# An agent's work is finished; what is awaited is the hub, for as long as it takes.
+_HUB_PATIENCE_SECONDS = 24 * 3600.0
+_GONE_SECONDS = 3.0
+
+
+@dataclass
+class Progressed:
+    """How far a call has come; what its terminal row reports."""
+
+    place: Place | None = None
+    connection: AppServerConnection | None = None
+    thread: Thread | None = None
+    turns: list[EndedTurn] = field(default_factory=list)
+    turns_sent: int = 0
+    repair_used: bool = False
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How the call ends, before its directory had a say. `event` is a terminal word."""
+
+    event: str
+    reason: str | None = None
+    result: bytes | None = None
+    input_state: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+def settle_state(
+    desk: Desk, directories: Directories, done: Progressed, verdict: Verdict
+) -> tuple[Verdict, Mapping[str, Any]]:
+    """Record what the node's worktree holds: the verdict that stands then, and the columns that name the tree.
+
+    Writes: the call's pending ref on the hub, with its `push_requested` row.
+    """
+    if done.place is None or not done.place.worktree or verdict.event not in ("completed", "held"):
+        return verdict, {}
+    column = "pending_tree" if verdict.event == "completed" else "held_tree"
+    try:
+        _clean(done)
+        tree = directories.snapshot(done.place.path, settled=True)
+        directories.keep_pending(done.place.path, tree, Keeping(desk.append, _stops(desk), _HUB_PATIENCE_SECONDS))
+    except _CommandsLeft as error:
+        return _held(verdict, "commands_left_running", str(error)), {}
+    except (WorktreeError, GitError) as error:
+        return _held(verdict, "worktree_failed", str(error)), {}
+    return verdict, {column: tree, "snapshot_digest": tree}
+
+
+class _CommandsLeft(Exception):
+    """A turn's command goes on writing: a snapshot would not be the state the next call finds."""
+
+
+def _clean(done: Progressed) -> None:
+    if done.thread is None or done.connection is None or not done.turns_sent:
+        return
+    try:
+        clean = done.connection.turns.clean_terminals(done.thread.id)
+    except HostError as error:
+        # A server that is gone has taken its commands along; one that answers nonsense has not.
+        if _is_gone(done.connection):
+            return
+        raise _CommandsLeft(f"the commands of the thread cannot be listed: {error}") from error
+    if not clean:
+        raise _CommandsLeft("a command of the turn cannot be ended")
+
+
+def _is_gone(connection: AppServerConnection) -> bool:
+    """Whether the server has ended; its process is waited for a moment after its pipe closed."""
+    end = time.monotonic() + _GONE_SECONDS
+    while connection.alive and time.monotonic() < end:
+        time.sleep(0.05)
+    return not connection.alive
+
+
+def _stops(desk: Desk) -> Callable[[], str | None]:
+    def should_stop() -> str | None:
+        reason = desk.should_stop()
+        # The work is done: a deadline for the model does not throw it away.
+        return None if reason == "deadline" else reason
+
+    return should_stop
+
+
+def _held(verdict: Verdict, reason: str, sentence: str) -> Verdict:
+    facts = {**verdict.facts, "error": sentence, "pending_tree_error": sentence}
+    return Verdict("held", verdict.reason if verdict.event == "held" else reason, None, verdict.input_state, facts)
+
+
+def terminal_row(call: AgentCall, done: Progressed, verdict: Verdict, columns: Mapping[str, Any]) -> NewCallRow:
+    """The row that ends the attempt, with the references the call's meta is read from."""
+    thread = done.thread
+    last = done.turns[-1] if done.turns else None
+    counted = [turn.end.usage.total for turn in done.turns if turn.end.usage is not None]
+    return NewCallRow(
+        verdict.event,
+        {
+            "reason": verdict.reason,
+            "requested": [call.role.model, call.role.effort],
+            "configured": [thread.model, thread.effort] if thread is not None else None,
+            "turns": done.turns_sent,
+            "repair_used": done.repair_used,
+            "transcripts": [turn.transcript for turn in done.turns],
+            **verdict.facts,
+        },
+        role=call.role.name,
+        label=call.prepared.label,
+        thread_id=thread.id if thread is not None else None,
+        turn_id=last.end.turn_id if last is not None else None,
+        input_state=verdict.input_state,
+        tokens=sum(counted) if counted else None,
+        result=verdict.result,
+        worktree_path=str(done.place.path) if done.place is not None else None,
+        **columns,
+    )

@@ -1,0 +1,107 @@
+"""The thread of a call: made or loaded again, and its pair read back before any turn.
+
+Source: App Server document, "The App Server backend"; settled conflicts of thread settings.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shared.base.errors import Refused
+from shared.model.rows import NewCallRow
+from workers.appserver import AppServerConnection, Thread, ThreadSettings, find_exposed, thread_source
+from workers.call.context import AgentCall
+from workers.call.desk import Desk
+from workers.call.directory import Place
+
+
+class PairRefused(Exception):
+    """The thread is not what was asked for. `thread` is None when it was never made."""
+
+    def __init__(self, reason: str, sentence: str, thread: Thread | None) -> None:
+        super().__init__(sentence)
+        self.reason = reason
+        self.thread = thread
+
+
+def open_thread(desk: Desk, call: AgentCall, place: Place, connection: AppServerConnection) -> Thread:
+    """The thread that the call's turns go to, with the pair it is configured with.
+
+    Writes: `thread_requested` before thread/start; `thread_started`.
+
+    Raises:
+        PairRefused: the provider has no such pair, or the server took the thread with other settings.
+        NotSent, Refused, AnswerLost.
+    """
+    wanted = _settings(call, place)
+    try:
+        desk.send(lambda: connection.check_pair(wanted.model, wanted.effort))
+        thread = _load(desk, call, wanted, connection) if call.continues else _make(desk, wanted, connection)
+    except Refused as error:
+        if error.reason not in ("pair_refused", "settings_refused"):
+            raise
+        made: Thread | None = error.facts.get("thread")
+        if made is not None:
+            desk.note(_started(made, connection, wanted))
+        raise PairRefused(error.reason, str(error), made) from error
+    desk.note(_started(thread, connection, wanted))
+    configured = desk.send(lambda: connection.threads.read(thread.id))
+    if (configured.model, configured.effort) != (wanted.model, wanted.effort):
+        sentence = f"the thread is configured with {configured.model}/{configured.effort}"
+        raise PairRefused("pair_refused", f"{sentence}, not {wanted.model}/{wanted.effort}", configured)
+    exposed = find_exposed(thread.sandbox, wanted.cwd, _protected(desk))
+    if exposed and call.role.sandbox != "danger-full-access":
+        raise PairRefused("state_dir_exposed", f"the sandbox could write to {exposed[0]}", thread)
+    return thread
+
+
+def _settings(call: AgentCall, place: Place) -> ThreadSettings:
+    role, claim = call.role, call.claim
+    return ThreadSettings(
+        cwd=str(place.path),
+        model=role.model,
+        effort=role.effort,
+        sandbox=role.sandbox,
+        instructions=role.prompt,
+        source=thread_source(claim.run_id, claim.call_id, 1),
+        network=role.network,
+        auto_compact_token_limit=role.auto_compact_token_limit,
+    )
+
+
+def _make(desk: Desk, wanted: ThreadSettings, connection: AppServerConnection) -> Thread:
+    detail = {
+        "source": wanted.source,
+        "cwd": wanted.cwd,
+        "pair": [wanted.model, wanted.effort],
+        "sandbox": wanted.sandbox,
+        "auto_compact_token_limit": wanted.auto_compact_token_limit,
+        "generation": connection.generation,
+    }
+    desk.append(NewCallRow("thread_requested", detail, input_state="not_delivered"))
+    return desk.send(lambda: connection.threads.start(wanted, before_send=desk.check))
+
+
+def _load(desk: Desk, call: AgentCall, wanted: ThreadSettings, connection: AppServerConnection) -> Thread:
+    # Every setting goes along again: a cold thread forgets its sandbox. A loaded one ignores them and echoes its own.
+    thread_id = call.context["thread"]
+    return desk.send(lambda: connection.threads.resume(thread_id, wanted, before_send=desk.check))
+
+
+def _started(thread: Thread, connection: AppServerConnection, wanted: ThreadSettings) -> NewCallRow:
+    detail = {
+        "thread": thread.id,
+        "model": thread.model,
+        "effort": thread.effort,
+        "cwd": thread.cwd,
+        "sandbox": dict(thread.sandbox) if thread.sandbox else None,
+        "source": wanted.source,
+        "generation": connection.generation,
+        "codex": connection.version,
+    }
+    return NewCallRow("thread_started", detail, thread_id=thread.id)
+
+
+def _protected(desk: Desk) -> list[Path]:
+    state_dir = desk.worker.settings.state_dir
+    return [state_dir / "mirrors", state_dir / "codex-home"]
