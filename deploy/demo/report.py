@@ -17,7 +17,10 @@ from shared.model.rows import CallRow
 
 @dataclass(frozen=True)
 class CallLine:
-    """One call of the run. Shape: `what` is the role or the op; `seconds` from its first row to its last."""
+    """One call of the run.
+
+    Shape: `what` is the role or the op; `seconds` from its first row to its last; `said` what came out, in short.
+    """
 
     node: str | None
     what: str
@@ -26,6 +29,7 @@ class CallLine:
     turns: int
     tokens: int | None
     seconds: float
+    said: str
 
 
 @dataclass(frozen=True)
@@ -108,11 +112,24 @@ def _line(rows: list[CallRow]) -> CallLine:
         turns=ended.meta.turns if ended else 0,
         tokens=ended.meta.tokens if ended else None,
         seconds=round((last.written_at - first.written_at).total_seconds(), 2),
+        said=_said(first.kind, ended.output if ended else None),
     )
 
 
+def _said(kind: str, output: Any) -> str:
+    """What an output comes down to; empty where there is none."""
+    if not isinstance(output, dict):
+        return ""
+    if kind == "verify":
+        return "passed" if output.get("passed") else "failed"
+    if "nodes" in output:
+        return f"planned {len(output['nodes'])} lanes"
+    commit = output.get("commit")
+    return commit[:7] if isinstance(commit, str) else str(output.get("summary", ""))
+
+
 def _table(calls: tuple[CallLine, ...]) -> list[str]:
-    head = ("node", "call", "host", "status", "turns", "tokens", "seconds")
+    head = ("node", "call", "host", "status", "turns", "tokens", "seconds", "result")
     body = [
         (
             line.node or "-",
@@ -122,11 +139,13 @@ def _table(calls: tuple[CallLine, ...]) -> list[str]:
             str(line.turns or "-"),
             str(line.tokens if line.tokens is not None else "-"),
             f"{line.seconds:.1f}",
+            line.said,
         )
         for line in calls
     ]
     widths = [max(len(row[column]) for row in (head, *body)) for column in range(len(head))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *body)]
+    rows = ((cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *body))
+    return ["  ".join(row).rstrip() for row in rows]
 
 
 def _next_steps(kept: Path | None) -> list[str]:

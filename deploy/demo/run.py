@@ -63,7 +63,7 @@ def run_demo(
     """Run the demo and leave nothing running.
 
     Args:
-        keep: leave repository, journal, state directories and logs on disk.
+        keep: leave repository, journal, state directories and logs on disk; a demo that failed leaves them anyway.
         as_json: print one JSON object at the end and nothing else.
         flower: serve Flower while the demo runs, and wait for Ctrl-C at the end.
         parent: where the demo makes its own directory; default the user's cache directory.
@@ -88,6 +88,7 @@ def run_demo(
             try:
                 with contextlib.ExitStack() as stack:
                     report = _run(directory, stack, as_json, flower, say)
+                    keep = keep or not report.completed
                     _print_report(report, directory if keep else None, as_json, sink)
                     if flower and not as_json:
                         say("Flower stays until Ctrl-C.")

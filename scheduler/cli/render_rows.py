@@ -45,7 +45,9 @@ def _call_words(row: CallRow) -> str:
     if row.event == "placed":
         words.append(f"on {row.host}")
     if row.event == "command_ended":
-        words.append(f"exit {row.detail.get('exit_status')}")
+        # The last step decides: what comes after a failed one did not run.
+        ran = [step for step in row.detail.get("steps", ()) if step.get("exit_status") is not None]
+        words.extend(f"exit {step['exit_status']}" for step in ran[-1:])
     if row.event in TERMINAL_WORDS:
         if row.commit_sha and row.kind == "commit":
             words.append(row.commit_sha[:12])

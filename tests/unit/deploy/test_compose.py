@@ -172,3 +172,11 @@ def test_the_image_runs_as_a_user_on_pinned_dependencies() -> None:
     assert any("--constraint constraints.txt '.[codex]'" in line for line in lines)
     copied = [word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]]
     assert all((COMPOSE.parents[1] / name).exists() for name in copied)
+
+
+def test_secrets_are_kept_out_of_the_repository_and_of_the_image() -> None:
+    root = COMPOSE.parents[1]
+    assert "deploy/compose/env/*.env" in (root / ".gitignore").read_text(encoding="utf-8").splitlines()
+    sent = (root / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    # The last matching line wins: everything is left out, some folders are let in, this one is out again.
+    assert "*" in sent and sent.index("deploy/compose") > sent.index("!deploy")

@@ -9,9 +9,9 @@ from deploy.demo.report import CallLine, Report
 from deploy.demo.repository import make_repository
 
 CALLS = (
-    CallLine(None, "architect", "left", "completed", 1, 1240, 2.31),
-    CallLine("initials", "executor", "right", "completed", 1, 5835, 4.02),
-    CallLine("initials", "commit", "right", "completed", 0, None, 0.31),
+    CallLine(None, "architect", "left", "completed", 1, 1240, 2.31, "planned 3 lanes"),
+    CallLine("initials", "executor", "right", "completed", 1, 5835, 4.02, "Add initials()"),
+    CallLine("initials", "commit", "right", "completed", 0, None, 0.31, "02d2c57"),
 )
 
 
