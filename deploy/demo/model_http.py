@@ -26,11 +26,11 @@ class _Model(Protocol):
     """What a handler needs of the model it serves."""
 
     scripts: dict[str, Any]
-    requests: Any
     stopping: Any
 
     def take(self, body: Mapping[str, Any], path: str) -> tuple[Step, dict[str, Any]]: ...
     def event(self, name: str) -> _Event: ...
+    def requests(self) -> list[dict[str, Any]]: ...
 
 
 class ModelHandler(BaseHTTPRequestHandler):
@@ -45,7 +45,7 @@ class ModelHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """The record of requests, or an empty catalogue of models."""
         if self.path.startswith("/requests"):
-            return self._json(200, list(self.model.requests))
+            return self._json(200, self.model.requests())
         self._json(200, {"data": [], "models": []})
 
     def do_POST(self) -> None:

@@ -28,13 +28,14 @@ from typing import Any
 from deploy.demo.model_http import ModelHandler
 from deploy.demo.model_script import Script, Step, choose_script, script_steps
 
-_KEPT_REQUESTS = 2000
+# A body is some 50 kB; a farm that runs scripted for a day must not keep them all.
+_KEPT_REQUESTS = 256
 
 
 class ScriptedModel:
     """The provider: scripts, a record of requests, an HTTP server on a thread.
 
-    Shape: `base_url` for the provider's configuration; `requests` the newest
+    Shape: `base_url` for the provider's configuration; `requests()` the newest
     requests as dicts with number, thread, turn, kind, script, step and body.
     """
 
@@ -47,7 +48,7 @@ class ScriptedModel:
         port: int = 0,
     ) -> None:
         self.scripts: dict[str, Script] = dict(scripts or {})
-        self.requests: deque[dict[str, Any]] = deque(maxlen=_KEPT_REQUESTS)
+        self._requests: deque[dict[str, Any]] = deque(maxlen=_KEPT_REQUESTS)
         self.stopping = threading.Event()
         self._log = log
         self._address = (host, port)
@@ -81,6 +82,11 @@ class ScriptedModel:
             self._server.shutdown()
             self._server.server_close()
 
+    def requests(self) -> list[dict[str, Any]]:
+        """What the model was asked, in order; the newest of it."""
+        with self._lock:
+            return list(self._requests)
+
     def event(self, name: str) -> threading.Event:
         """The named event that steps wait for."""
         with self._lock:
@@ -112,7 +118,7 @@ class ScriptedModel:
                 "body": body,
             }
             self._asked += 1
-            self.requests.append(record)
+            self._requests.append(record)
             if self._log is not None:
                 with open(self._log, "a", encoding="utf-8") as sink:
                     sink.write(json.dumps(record) + "\n")

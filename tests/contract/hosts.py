@@ -120,7 +120,7 @@ class ContractHost:
         if self.fake is not None:
             return sum(operation in str(line["texts"]) for line in self.fake.model_requests())
         assert self.model is not None, "a real host has a scripted model"
-        return sum(operation in str(request["body"].get("input")) for request in self.model.requests)
+        return sum(operation in str(request["body"].get("input")) for request in self.model.requests())
 
 
 def new_call() -> str:

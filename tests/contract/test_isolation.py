@@ -60,4 +60,4 @@ def _told(host: ContractHost) -> str:
     if host.fake is not None:
         return json.dumps(host.fake.requests("thread/start")[-1]["params"])
     assert host.model is not None, "a real host has a scripted model"
-    return json.dumps(host.model.requests[-1]["body"])
+    return json.dumps(host.model.requests()[-1]["body"])

@@ -12,6 +12,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,7 @@ class Host:
         self.running[turn.thread.id] = turn
         self.interrupted.pop(turn.thread.id, None)
         for number in self._unanswered.pop(turn.thread.id, []):
-            self.later(lambda number=number: self.wire.answer(number, {}))
+            self.later(partial(self.wire.answer, number, {}))
         turn.task = asyncio.get_running_loop().create_task(turn.run())
         self._tasks.add(turn.task)
         turn.task.add_done_callback(self._tasks.discard)

@@ -43,7 +43,7 @@ class FakeThread:
 
     def view(self, status: str, version: str) -> dict[str, Any]:
         """The protocol's Thread."""
-        flags = {"activeFlags": []} if status == "active" else {}
+        flags: dict[str, Any] = {"activeFlags": []} if status == "active" else {}
         preview = next((i["content"][0]["text"] for t in self.turns for i in t["items"]), "")
         return {
             "id": self.id,

@@ -18,7 +18,7 @@ class Terminal:
     item_id: str
     command: str
     child: asyncio.subprocess.Process
-    output: asyncio.Future[tuple[bytes, bytes | None]]
+    output: asyncio.Future[tuple[bytes, bytes]]
 
 
 class Terminals:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from deploy.demo.model_script import choose_script, fill_in, message_of, script_steps, step_items
 from shared.base.command import die_with_parent
+from tests.fakehost.failures import Failed, http_failure, stream_failure
 from tests.fakehost.store import FakeThread, Turn, new_id
 
 if TYPE_CHECKING:
@@ -17,28 +18,6 @@ if TYPE_CHECKING:
 
 # The real server tells `turn/started` some 25 ms after its reply; until then an interrupt is refused.
 _BEGIN_SECONDS = 0.03
-_HTTP_FAILURES: dict[int, Any] = {
-    400: "other",
-    401: {"httpConnectionFailed": {"httpStatusCode": 401}},
-    429: {"responseTooManyFailedAttempts": {"httpStatusCode": 429}},
-    500: "internalServerError",
-    503: "internalServerError",
-}
-_CODES = {
-    "context_length_exceeded": "contextWindowExceeded",
-    "insufficient_quota": "usageLimitExceeded",
-    "usage_limit_reached": "usageLimitExceeded",
-    "rate_limit_exceeded": "rateLimitExceeded",
-    "server_is_overloaded": "serverOverloaded",
-}
-
-
-class Failed(Exception):
-    """The model's side failed. `info` is the codexErrorInfo."""
-
-    def __init__(self, info: Any, message: str) -> None:
-        super().__init__(message)
-        self.info = info
 
 
 class RunningTurn:
@@ -143,7 +122,7 @@ class RunningTurn:
         if step.get("reset"):
             raise Failed("other", "stream disconnected before completion")
         if step.get("http"):
-            raise _http_failure(step)
+            raise http_failure(step)
         await self._pause(step.get("hang"))
         await self._pause(step.get("before"))
         called = False
@@ -154,7 +133,7 @@ class RunningTurn:
         if step.get("cut"):
             raise Failed("other", "stream disconnected before completion")
         if step.get("failed"):
-            raise Failed(_CODES.get(step["failed"].get("code"), "other"), step["failed"].get("message", ""))
+            raise stream_failure(step["failed"])
         if step.get("incomplete"):
             raise Failed("other", "Incomplete response returned")
         self._usage(step.get("usage", {}))
@@ -262,7 +241,7 @@ class RunningTurn:
         self._tell("turn/completed", {"turn": self.summary()})
 
     def _status(self, kind: str) -> None:
-        flags = {"activeFlags": []} if kind == "active" else {}
+        flags: dict[str, Any] = {"activeFlags": []} if kind == "active" else {}
         self.host.wire.notify("thread/status/changed", {"threadId": self.thread.id, "status": {"type": kind, **flags}})
 
     def _tell(self, method: str, params: Mapping[str, Any]) -> None:
@@ -270,10 +249,3 @@ class RunningTurn:
             return
         turn = {} if "turn" in params else {"turnId": self.id}
         self.host.wire.notify(method, {"threadId": self.thread.id, **turn, **params})
-
-
-def _http_failure(step: Mapping[str, Any]) -> Failed:
-    error = (step.get("body") or {}).get("error") or {}
-    code = error.get("type") if error.get("type") in _CODES else error.get("code")
-    info = _CODES.get(str(code)) or _HTTP_FAILURES.get(step["http"], "other")
-    return Failed(info, str(error.get("message") or f"unexpected status {step['http']}"))

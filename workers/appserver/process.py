@@ -20,16 +20,16 @@ from pathlib import Path
 from typing import IO, Any
 
 import psutil
-import structlog
 
 from shared.base.command import die_with_parent, kill_group
 from shared.base.errors import Refused, SettingsError
+from shared.base.log import get_logger
 from workers.appserver.requests import Answerer
 from workers.appserver.router import Router
 from workers.appserver.rpc import BeforeSend, Rpc
 from workers.appserver.transport import Message, Transport
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 _START_SECONDS = 30.0
 _STOP_GRACE_SECONDS = 10.0

@@ -12,12 +12,11 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-import structlog
-
 from shared.base.errors import HostError
+from shared.base.log import get_logger
 from workers.appserver.rpc import Rpc
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 _DENIED = {"decision": {"denied": {"rejection": "this farm approves nothing during a turn"}}}
 _ANSWERS: dict[str, dict[str, Any]] = {

@@ -14,14 +14,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import structlog
-
 from shared.base.errors import AnswerLost
+from shared.base.log import get_logger
 from workers.appserver.limits import merge_rate_limits
 from workers.appserver.record import Progress, TurnEnd, TurnRecord
 from workers.appserver.transport import Message
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 
 class TurnCursor:

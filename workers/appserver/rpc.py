@@ -18,12 +18,11 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
-import structlog
-
 from shared.base.errors import AnswerLost, HostError, NotSent, Refused, ThreadBusy, ThreadMissing, TurnActive
+from shared.base.log import get_logger
 from workers.appserver.transport import Message, Transport
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 MAX_IN_FLIGHT = 64
 OVERLOADED = -32001

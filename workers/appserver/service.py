@@ -12,9 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from shared.base.errors import HostError, NotSent, Refused, SettingsError
+from shared.base.log import get_logger
 from shared.base.settings import Settings
 from workers.appserver.home import account_digest, find_mcp_servers, prepare_home
 from workers.appserver.launch import find_unasked_servers, plan_arguments, plan_environment
@@ -24,7 +23,7 @@ from workers.appserver.runtime import find_codex
 from workers.appserver.threads import Threads
 from workers.appserver.turns import Turns
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 _STARTS = 5
 _STARTS_WITHIN_SECONDS = 60.0

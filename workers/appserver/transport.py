@@ -16,11 +16,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO, Any
 
-import structlog
-
 from shared.base.errors import AnswerLost, NotSent
+from shared.base.log import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger()
 
 Message = dict[str, Any]
 _CLOSE_SECONDS = 1.0
@@ -43,6 +42,9 @@ class Transport:
         self._broken = False
         # A server that stops reading must not hold a writer for ever.
         os.set_blocking(stdin.fileno(), False)
+        # Not select(), which knows no descriptor above 1023.
+        self._takes_more = select.poll()
+        self._takes_more.register(stdin.fileno(), select.POLLOUT)
 
     def write(self, frame: Mapping[str, Any], deadline: float, before: Callable[[], None] = lambda: None) -> None:
         """Write one frame by `deadline` (monotonic seconds); `before` runs right before its first byte.
@@ -70,7 +72,7 @@ class Transport:
                 data = data[os.write(file, data) :]
             except BlockingIOError:
                 left = deadline - time.monotonic()
-                if left <= 0 or not select.select([], [file], [], left)[1]:
+                if left <= 0 or not self._takes_more.poll(left * 1000):
                     self._fail(len(data) < total, "did not take the whole frame in time")
             except OSError as error:
                 self._fail(len(data) < total, f"closed its input ({error.strerror})")
