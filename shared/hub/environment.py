@@ -28,6 +28,8 @@ _TRANSPORT_PREFIXES = ("GIT_SSL_", "GIT_HTTP_", "GIT_PROXY_")
 SETTINGS: Mapping[str, str] = {
     # Durable: a row may name what these objects hold.
     "core.fsync": "all",
+    # Loose objects of one command are made durable together: 2000 new files took 2000 flushes.
+    "core.fsyncMethod": "batch",
     # Nothing is removed behind our back: a tree may be named by a row only a moment later.
     "gc.auto": "0",
     "maintenance.auto": "false",

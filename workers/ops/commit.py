@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from shared.base.crashpoint import crashpoint
 from shared.base.errors import FlowError, WorktreeError
 from shared.hub.git import Git
 from shared.hub.refs import commit_ref
@@ -116,6 +117,7 @@ def move_head(git: Git, worktree: Path, parent: str, commit: str) -> None:
     """
     if _check_head(git, worktree, parent, commit) == parent:
         git.run(worktree, "update-ref", "--no-deref", "HEAD", commit, parent)
+    crashpoint("after:head")
     index = Path(git.run(worktree, "rev-parse", "--absolute-git-dir").line) / "index"
     # In a copy that is moved into place: a lock file that a killed command left does not matter,
     # and the entries' flags survive.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shared.base.crashpoint import crashpoint
 from shared.hub.git import git_error
 from shared.hub.guard import push_guarded
 from shared.hub.push import Pushed, patiently
@@ -54,6 +55,7 @@ class Integrate:
                 return batch.merged(commit, seen)
             pushed = batch.push(seen, commit)
             if pushed.ok:
+                crashpoint("after:push")
                 return batch.merged(commit, seen)
             reason = pushed.reason
             if not batch.moved(seen):
@@ -158,7 +160,9 @@ class _Batch:
         subject = context.arguments.get("message") or f"Merge {key} into {self._target}"
         message = with_trailers(subject, claim.run_id, claim.call_id, claim.request_id)
         commit = make_commit(self._git, self._checkout, tree, [current, head], message, stamp_of(context))
-        self._git.run(self._checkout, "reset", "--hard", "--quiet", commit)
+        # Index and files hold the merge already; only HEAD has to learn of it.
+        self._git.run(self._checkout, "merge", "--quit")
+        self._git.run(self._checkout, "update-ref", "--no-deref", "HEAD", commit)
         return commit
 
     def push(self, seen: _Seen, commit: str) -> Pushed:

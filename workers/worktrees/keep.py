@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from shared.base.crashpoint import crashpoint
 from shared.base.errors import GitError
 from shared.hub.git import Git
 from shared.hub.push import Pushed, patiently, push
@@ -48,6 +49,7 @@ def keep(git: Git, mirror: Path, hub_url: str, ref: str, commit: str, keeping: K
         pushed = _push(git, mirror, hub_url, ref, commit, expected, keeping)
         there = commit if pushed.ok else read_ref(git, hub_url, ref)
         if there == commit:
+            crashpoint("after:push")
             git.run(mirror, "update-ref", ref, commit)
             return
         if there == expected:

@@ -55,11 +55,11 @@ class Mirrors:
         return mirror
 
     def _missing(self, mirror: Path, commits: list[str]) -> list[str]:
-        return [
-            commit
-            for commit in commits
-            if self.git.run(mirror, "cat-file", "-e", f"{commit}^{{commit}}", check=False).exit_status != 0
-        ]
+        if not commits:
+            return []
+        questions = "".join(f"{commit}^{{commit}}\n" for commit in commits).encode()
+        answers = self.git.run(mirror, "cat-file", "--batch-check", input=questions).line.split("\n")
+        return [commit for commit, answer in zip(commits, answers, strict=False) if answer.endswith(" missing")]
 
     def _make(self, mirror: Path, hub_url: str) -> None:
         # Made aside and moved: a mirror that is there is whole.
