@@ -20,13 +20,14 @@ from typing import Any, Protocol
 from scheduler.flow.api import Flow
 from scheduler.flow.dispatch import Dispatch
 from scheduler.flow.failure import describe_failure
-from scheduler.flow.halt import Broken, Cancelled, Halt, Lost, Mismatched
+from scheduler.flow.halt import Broken, Cancelled, Halt, Lost, Mismatched, Over
 from scheduler.flow.joins import without_exit
 from scheduler.flow.opening import Positions
 from scheduler.flow.path import Path, enter_path
 from scheduler.flow.result import as_data
 from scheduler.flow.script import Script
 from scheduler.flow.services import Changes, RunServices, Watch
+from scheduler.flow.silence import Silence
 from scheduler.flow.waiting import Inbox
 from scheduler.resume.history import History
 from scheduler.resume.walk import mismatch_of_end
@@ -36,7 +37,7 @@ from shared.base.log import get_logger
 from shared.journal.append import RunLease
 from shared.journal.database import Database, clock
 from shared.journal.read import Page, load, load_after
-from shared.journal.runs import load_source, load_spec, set_stop
+from shared.journal.runs import load_source, load_spec, run_state, set_stop
 from shared.model.position import ROOT_PATH
 from shared.model.rows import NewEventRow
 from shared.model.spec import FORMAT, RunSpec
@@ -126,16 +127,19 @@ class _Drive:
         positions = Positions(self._run_id, history, self._inbox, self._dispatch, self._halt)
         script = Script(self._run_id, spec.script, sources)
         flow = Flow(spec, script, positions, self._clock)
-        reading = asyncio.create_task(self._inbox.run(), name=f"{self._run_id}:inbox")
-        reading.add_done_callback(self._reading_ended)
+        silence = Silence(self._database, self._run_id, self._inbox, self._dispatch)
+        duties = {asyncio.create_task(duty, name=self._run_id) for duty in (self._inbox.run(), silence.run())}
+        for duty in duties:
+            duty.add_done_callback(self._duty_ended)
         try:
             end = await self._end_of(script, flow, history)
             if end is not None:
                 await self._close_calls(end)
                 await self._finish(end)
         finally:
-            reading.cancel()
-            await asyncio.wait({reading})
+            for duty in duties:
+                duty.cancel()
+            await asyncio.wait(duties)
             script.unload()
 
     # -- the script --------------------------------------------------------------------------------
@@ -156,8 +160,8 @@ class _Drive:
             raise
         finally:
             standing.cancel()
-            if not main.done():
-                await self._unwind(main)
+            await self._unwind(main)
+        self._halt.stop(Over())
         cause = self._halt.cause
         if isinstance(cause, Lost):
             if isinstance(cause.error, RightLost):
@@ -167,18 +171,30 @@ class _Drive:
         if isinstance(cause, Broken):
             raise cause.error
         if isinstance(cause, Cancelled):
+            if not await self._is_cancelled():
+                return None
             return End("cancelled", "cancelled", "the run was cancelled", by="operator")
         if isinstance(cause, Mismatched):
             return _mismatch_end(cause.sentence)
         return _end_of_script(main, script, history)
 
+    async def _is_cancelled(self) -> bool:
+        """Whether the run is to end; one that is only paused stays as it is, for whoever goes on with it."""
+        state = await asyncio.to_thread(run_state, self._database, self._run_id)
+        if state is not None and state.stop == "pause":
+            get_logger().info("paused", run=self._run_id)
+            return False
+        return True
+
     async def _unwind(self, main: asyncio.Task[Any]) -> None:
         """Cancel the script's whole tree; one that does not let go is left behind, and can open nothing."""
-        main.cancel()
-        done, _ = await asyncio.wait({main}, timeout=_UNWIND_SECONDS)
-        if not done:
+        if not main.done():
+            main.cancel()
+            await asyncio.wait({main}, timeout=_UNWIND_SECONDS)
+        if not main.done():
             get_logger().error("script_does_not_stop", run=self._run_id)
         elif not main.cancelled():
+            # Looked at, or asyncio complains of an exception that nobody wanted.
             main.exception()
 
     # -- the end -----------------------------------------------------------------------------------
@@ -228,7 +244,7 @@ class _Drive:
     def _stop(self) -> None:
         self._halt.stop(Cancelled())
 
-    def _reading_ended(self, task: asyncio.Task[None]) -> None:
+    def _duty_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._halt.stop(Broken(error))
 

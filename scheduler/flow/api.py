@@ -8,6 +8,7 @@ Source: design of the farm, "The flow script"; decisions, "Scripts and ops".
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -165,8 +166,11 @@ class Flow:
         """
         main = script if callable(script) else self._script.main_of(script)
         key = script if isinstance(script, str) else getattr(script, "__name__", "workflow")
+        item = main(self, args)
+        if not inspect.isawaitable(item):
+            raise FlowError("flow.workflow takes the file name of a script, or an async function of flow and args")
         try:
-            results = await run_join(self._positions, "flow.workflow", {key: main(self, args)})
+            results = await run_join(self._positions, "flow.workflow", {key: item})
         except JoinFailed as failed:
             raise failed.errors[key] from None
         return results[key]

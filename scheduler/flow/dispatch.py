@@ -14,7 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 
-from scheduler.flow.halt import Broken, Cancelled, Halt, Lost
+from scheduler.flow.halt import Broken, Cancelled, Halt, Lost, Stopped
 from scheduler.flow.services import RunServices
 from shared.base.errors import FlowError, RightLost, RowRefused, RunStopping, StoreError, StoreUnavailable
 from shared.base.log import get_logger
@@ -130,6 +130,7 @@ class Dispatch:
             self._halt.stop(Lost(error))
         elif isinstance(error, RunStopping):
             self._halt.stop(Cancelled())
+            self._forget(member, Stopped("the run is stopping: the call was not opened"))
         elif isinstance(error, RowRefused):
             self._part(member, error)
         else:
@@ -146,7 +147,10 @@ class Dispatch:
             for call in member.opens:
                 self._submit((), (call,), ())
             return
-        for call_id in [call.call_id for call in member.opens] + [call.call_id for call in member.ended]:
-            self._refuse(call_id, FlowError(f"the journal cannot hold this call: {error}"))
+        self._forget(member, FlowError(f"the journal cannot hold this call: {error}"))
         if member.events:
             get_logger().warning("note_refused", run=member.lease.run_id, error=str(error))
+
+    def _forget(self, member: RunRows, error: BaseException) -> None:
+        for call_id in [call.call_id for call in member.opens] + [call.call_id for call in member.ended]:
+            self._refuse(call_id, error)

@@ -1,6 +1,6 @@
 """How a run is brought to a stand from outside its script, whatever the script catches.
 
-A halt has one cause, the first. From then on every `flow` call raises `Stopped`,
+A halt has one cause, as a rule the first. From then on every `flow` call raises `Stopped`,
 which no `except Exception` catches, so that no position opens any more; the script's
 tasks are cancelled by whoever drives the run. Losing the right to write wins over
 any other cause: then not a row is written.
@@ -44,7 +44,12 @@ class Broken:
     error: BaseException
 
 
-Cause = Lost | Cancelled | Mismatched | Broken
+@dataclass(frozen=True)
+class Over:
+    """The script has ended: a task that it left behind opens nothing any more."""
+
+
+Cause = Lost | Cancelled | Mismatched | Broken | Over
 
 
 class Halt:
@@ -55,8 +60,8 @@ class Halt:
         self._standing = asyncio.Event()
 
     def stop(self, cause: Cause) -> None:
-        """Bring the run to a stand; the first cause stays, unless the right to write is lost."""
-        if self.cause is None or isinstance(cause, Lost):
+        """Bring the run to a stand; the first cause stays, unless the run cannot even be ended properly."""
+        if self.cause is None or (isinstance(cause, (Lost, Broken)) and not isinstance(self.cause, Lost)):
             self.cause = cause
         self._standing.set()
 

@@ -68,7 +68,7 @@ async def _run_item(path: Path, item: Awaitable[Any]) -> Any:
 
 
 async def without_exit(item: Awaitable[Any]) -> Any:
-    """Await a script's coroutine; `sys.exit()` in it must not end the scheduler.
+    """Await a script's coroutine; what would end the whole process from a task must not end the scheduler.
 
     Raises:
         FlowError: the script tried to.
@@ -77,6 +77,8 @@ async def without_exit(item: Awaitable[Any]) -> Any:
         return await item
     except SystemExit as error:
         raise FlowError(f"the script called sys.exit({error.code}); return from main or raise flow.Failed") from error
+    except KeyboardInterrupt as error:
+        raise FlowError("the script raised KeyboardInterrupt; raise flow.Failed instead") from error
 
 
 async def _all_ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
@@ -96,9 +98,12 @@ async def _all_ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
 def _settle(
     positions: Positions, place: Place, what: str, results: Mapping[str, Any], errors: Mapping[str, BaseException]
 ) -> str:
-    evidence = {key: [True, _evidence(what, key, result)] for key, result in results.items()}
+    evidence = {key: [True, as_evidence(result)] for key, result in results.items()}
     evidence |= {key: [False, type(error).__name__, str(error)] for key, error in errors.items()}
-    digest = join_digest(evidence)
+    try:
+        digest = join_digest(evidence)
+    except (TypeError, ValueError):
+        raise _no_data(what, evidence) from None
     recorded = positions.history.take_join(place)
     if recorded is None:
         data = {"digest": digest, "items": len(evidence), "failed": sorted(errors)}
@@ -108,16 +113,17 @@ def _settle(
     return digest
 
 
-def _evidence(what: str, key: str, result: Any) -> Any:
-    evidence = as_evidence(result)
-    try:
-        join_digest({key: evidence})
-    except (TypeError, ValueError) as error:
-        raise FlowError(
-            f"item {key} of {what} returned what is no JSON data ({error}); return JSON data or a call's result",
-            item=key,
-        ) from None
-    return evidence
+def _no_data(what: str, evidence: Mapping[str, Any]) -> FlowError:
+    """Which item it was; asked only when the digest of them all could not be taken."""
+    for key, item in evidence.items():
+        try:
+            join_digest({key: item})
+        except (TypeError, ValueError) as error:
+            return FlowError(
+                f"item {key} of {what} returned what is no JSON data ({error}); return JSON data or a call's result",
+                item=key,
+            )
+    return FlowError(f"the items of {what} returned what is no JSON data")
 
 
 def _sentence(what: str, place: Place, errors: Mapping[str, BaseException]) -> str:

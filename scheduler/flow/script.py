@@ -12,6 +12,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import importlib.util
+import inspect
 import linecache
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -171,9 +172,9 @@ class Script:
             raise FlowError(f"{name} is not among the run's sources; name it in files = [...] beside the script")
         module = importlib.import_module(".".join([self._package, *path.with_suffix("").parts]))
         main = getattr(module, "main", None)
-        if not callable(main):
-            raise FlowError(f"{name} has no main; write async def main(flow, args): at its top level")
-        return main  # type: ignore[no-any-return]
+        if not inspect.iscoroutinefunction(main):
+            raise FlowError(f"{name} has no async main; write async def main(flow, args): at its top level")
+        return main
 
     def file(self, name: str) -> bytes:
         """A file that ships with the script.

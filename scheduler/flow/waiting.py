@@ -28,7 +28,7 @@ Rows = Sequence[CallRow]
 
 
 class Inbox:
-    """The open calls of a run and who waits for their ends."""
+    """The open calls of a run and who waits for their ends. `delivered` counts ends."""
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class Inbox:
         self._rows: dict[str, list[CallRow]] = dict(open_calls)
         self._waiting: dict[str, asyncio.Future[Rows]] = {}
         self._emptied = asyncio.Event()
+        self.delivered = 0
 
     @property
     def open_calls(self) -> list[str]:
@@ -69,6 +70,10 @@ class Inbox:
         future = self._waiting.pop(call_id, None)
         if future is not None and not future.done():
             future.set_exception(error)
+            # Looked at here: a task that was left behind may never ask.
+            future.exception()
+        if not self._rows:
+            self._emptied.set()
 
     async def run(self) -> None:
         """Read and deliver until cancelled."""
@@ -114,6 +119,7 @@ class Inbox:
                 continue
             known.append(row)
             if row.event in TERMINAL_WORDS:
+                self.delivered += 1
                 del self._rows[row.call_id]
                 future = self._waiting.pop(row.call_id, None)
                 if future is not None and not future.done():

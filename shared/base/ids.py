@@ -39,7 +39,8 @@ def tagged_digest(tag: str, *parts: str | int) -> bytes:
 
 
 def _base32(raw: bytes, characters: int) -> str:
-    return base64.b32encode(raw).decode("ascii").lower()[:characters]
+    # Eight characters come of five bytes: only those that are asked for are encoded.
+    return base64.b32encode(raw[: -(-characters // 8) * 5]).decode("ascii").lower()[:characters]
 
 
 def new_run_id() -> RunId:

@@ -122,15 +122,16 @@ class Hand:
 
     def _work(self) -> None:
         while (call := self.published.get()) is not None:
-            prepared = read.load_call(self._field.database, call[0])[-1]
-            rows = self._answer(prepared)
-            if rows is None:
+            rows = read.load_call(self._field.database, call[0])
+            prepared = next(row for row in reversed(rows) if row.event == "prepared")
+            answer = self._answer(prepared)
+            if answer is None:
                 continue
             claim = self._field.claim(*call)
-            if claim is not None and not rows:
+            if claim is not None and not answer:
                 self._field.kept.append(claim)
             elif claim is not None:
-                self._field.hand_writer.append(claim, *rows)
+                self._field.hand_writer.append(claim, *answer)
                 self._hear(claim.run_id)
 
 

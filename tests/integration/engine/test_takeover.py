@@ -116,7 +116,7 @@ async def main(flow, args):
             lambda: len(field.calls(run_id, "prepared")) == 2,
         )  # fmt: skip
         patch.setenv("CRW_TEST_COUNT", "2")
-        field.drive()
+        field.drive(lambda prepared: None)
     end = field.end(run_id)
     assert (end["status"], end["error_kind"]) == ("replay_mismatch", "replay_mismatch")
     assert "at main:1 arguments is not what was recorded" in end["message"]

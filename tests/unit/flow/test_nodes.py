@@ -1,0 +1,44 @@
+"""One call at a time writes a node, and what is not cleared holds it."""
+
+import pytest
+
+from scheduler.flow.nodes import Nodes
+from shared.base.errors import FlowError
+from shared.model.outcome import Ended, Meta, Status
+
+
+def ended(status, thread_id=None, reason=None):
+    return Ended(status, None, reason, Meta("c", "agent", thread_id=thread_id))
+
+
+@pytest.mark.req("RULE20")
+def test_a_second_writer_is_refused_until_the_first_has_ended():
+    nodes = Nodes()
+    nodes.begin("a", "flow.agent of role executor")
+    nodes.begin("b", "flow.agent of role executor")
+    with pytest.raises(FlowError, match=r"flow\.crw\.commit on node a while flow\.agent of role executor is open"):
+        nodes.begin("a", "flow.crw.commit")
+    nodes.end("a", ended(Status.COMPLETED))
+    nodes.begin("a", "flow.crw.commit")
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_only_held_and_unknown_calls_hold_their_node(status):
+    nodes = Nodes()
+    nodes.begin("a", "x")
+    nodes.end("a", ended(status, reason="quota"))
+    holds = status in (Status.HELD, Status.OUTCOME_UNKNOWN)
+    assert nodes.hold_of("a") == (f"{status}: quota" if holds else None)
+
+
+def test_a_call_that_was_never_opened_leaves_its_node_as_it_was():
+    nodes = Nodes()
+    nodes.begin("a", "x")
+    nodes.end("a", None)
+    assert nodes.hold_of("a") is None
+    nodes.require_newest("a", "t1")
+    nodes.begin("a", "x")
+    nodes.end("a", ended(Status.COMPLETED, "t2"))
+    nodes.require_newest("a", "t2")
+    with pytest.raises(FlowError, match="newer conversation"):
+        nodes.require_newest("a", "t1")
