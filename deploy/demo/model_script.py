@@ -70,10 +70,10 @@ def read_marker(text: str) -> Chosen | None:
     Raises:
         ValueError: the steps in the text are no JSON list.
     """
-    named = _NAMED.search(text)
-    if named:
+    named, start = _NAMED.search(text), text.find(_INLINE)
+    # Steps may hold a text with a marker of its own, for a subagent: the first marker is the prompt's.
+    if named and (start < 0 or named.start() < start):
         return Chosen(named[1])
-    start = text.find(_INLINE)
     if start < 0:
         return None
     line = text[start + len(_INLINE) :].split("\n", 1)[0]

@@ -154,7 +154,7 @@ def test_recorded_ends_give_the_same_answers(version: str) -> None:
 def test_our_answers_to_the_server_fit_its_own_schemas(tmp_path: Path) -> None:
     program = find_codex(CodexSettings()).program
     environment = plan_environment(tmp_path, {})
-    argv = [program, "app-server", "generate-json-schema", "--out", tmp_path / "schema"]
+    argv = [str(program), "app-server", "generate-json-schema", "--out", str(tmp_path / "schema")]
     subprocess.run(argv, env=environment, check=True, capture_output=True)
     files = {
         "item/commandExecution/requestApproval": "CommandExecutionRequestApprovalResponse",

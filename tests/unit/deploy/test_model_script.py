@@ -27,6 +27,12 @@ def test_steps_in_the_prompt_are_read_to_the_end_of_their_line(steps: list[Any])
     assert chosen is not None and chosen.steps == steps
 
 
+def test_the_first_marker_of_a_text_is_its_own() -> None:
+    inner = read_marker('[[steps:[{"out":[{"msg":"[[script:child]]"}]}]]]')
+    assert inner is not None and inner.key.startswith("inline:")
+    assert choose_script([_user("[[script:one]] then [[steps:[]]]")]).key == "one"
+
+
 def test_steps_that_are_no_json_are_an_error() -> None:
     with pytest.raises(json.JSONDecodeError):
         read_marker("[[steps:[{]]")
