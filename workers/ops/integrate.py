@@ -21,9 +21,9 @@ from shared.hub.push import Pushed, patiently
 from shared.hub.refs import branch_ref, guard_ref, read_refs
 from shared.model.ops import parse_arguments
 from shared.model.rows import NewCallRow
+from workers.ops.checkout import private_checkout
 from workers.ops.op import OpContext, OpResult
 from workers.ops.rights import announce, stamp_of
-from workers.worktrees.allocator import call_directory, make_worktree, remove_worktree
 from workers.worktrees.commit import REQUEST_TRAILER, make_commit, with_trailers
 
 _TRIES = 5
@@ -90,7 +90,6 @@ class _Batch:
         self._target: str = arguments.get("target") or context.spec.target_branch(claim.run_id)
         self._ref = branch_ref(self._target)
         self._mirror: Path = context.mirrors.path_of(context.spec.hub)
-        self._checkout = call_directory(context.state_dir, claim.run_id, claim.call_id) / f"integrate-f{claim.fence}"
 
     def fetch_heads(self) -> None:
         """Have all heads and the base in the mirror."""
@@ -138,31 +137,28 @@ class _Batch:
         current = seen.tip or self._context.spec.base
         if all(self._contains(current, head) for _, head in self._heads):
             return current
-        try:
-            make_worktree(self._git, self._mirror, self._checkout, current)
+        with private_checkout(self._context, current) as checkout:
             for key, head in self._heads:
                 if not self._contains(current, head):
-                    current = self._merge_one(current, key, head)
-        finally:
-            remove_worktree(self._git, self._mirror, self._checkout)
+                    current = self._merge_one(checkout, current, key, head)
         return current
 
-    def _merge_one(self, current: str, key: str, head: str) -> str:
+    def _merge_one(self, checkout: Path, current: str, key: str, head: str) -> str:
         context, claim = self._context, self._context.claim
         arguments = ("merge", "--no-ff", "--no-commit", "--no-edit", "--quiet", "-s", "ort", head)
-        merged = self._git.run(self._checkout, *arguments, check=False, env=stamp_of(context).environment())
+        merged = self._git.run(checkout, *arguments, check=False, env=stamp_of(context).environment())
         if merged.exit_status != 0:
-            files = self._git.run(self._checkout, "diff", "--name-only", "--diff-filter=U", "-z").records
+            files = self._git.run(checkout, "diff", "--name-only", "--diff-filter=U", "-z").records
             if files:
                 raise _Conflict(key, files)
             raise git_error(arguments, merged)
-        tree = self._git.run(self._checkout, "write-tree").line
+        tree = self._git.run(checkout, "write-tree").line
         subject = context.arguments.get("message") or f"Merge {key} into {self._target}"
         message = with_trailers(subject, claim.run_id, claim.call_id, claim.request_id)
-        commit = make_commit(self._git, self._checkout, tree, [current, head], message, stamp_of(context))
+        commit = make_commit(self._git, checkout, tree, [current, head], message, stamp_of(context))
         # Index and files hold the merge already; only HEAD has to learn of it.
-        self._git.run(self._checkout, "merge", "--quit")
-        self._git.run(self._checkout, "update-ref", "--no-deref", "HEAD", commit)
+        self._git.run(checkout, "merge", "--quit")
+        self._git.run(checkout, "update-ref", "--no-deref", "HEAD", commit)
         return commit
 
     def push(self, seen: _Seen, commit: str) -> Pushed:

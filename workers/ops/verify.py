@@ -20,10 +20,10 @@ from shared.hub.refs import branch_ref, read_ref
 from shared.model.ops import parse_arguments
 from shared.model.rows import NewCallRow
 from workers.claim import CallStopped
+from workers.ops.checkout import private_checkout
 from workers.ops.failed_tests import PROFILES, clean_text, failed_step, last_words, pick_profile
 from workers.ops.op import OpContext, OpResult
 from workers.ops.rights import announce
-from workers.worktrees.allocator import call_directory, make_worktree, remove_worktree
 from workers.worktrees.setup import read_tail, run_shell
 
 LOG_LIMIT_BYTES = 8 << 20
@@ -79,16 +79,12 @@ class Verify:
         return parsed
 
     def run(self, context: OpContext) -> OpResult:
-        head, claim, git = context.arguments["head"], context.claim, context.mirrors.git
+        head, claim = context.arguments["head"], context.claim
         mirror = context.mirrors.ensure(context.spec.hub, claim.run_id, [head])
         facts = {"head": head, "base": _branched_off(context, mirror), "command": context.arguments["command"]}
         announce(context, NewCallRow("command_started", facts))
-        checkout = call_directory(context.state_dir, claim.run_id, claim.call_id) / f"verify-f{claim.fence}"
-        try:
-            make_worktree(git, mirror, checkout, head)
+        with private_checkout(context, head) as checkout:
             steps = _run_steps(context, checkout)
-        finally:
-            remove_worktree(git, mirror, checkout)
         decisive = next((step for step in steps if step.status == "failed"), steps[-1])
         facts["log_digest"] = self._keep_log(decisive.log)
         context.note(

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from shared.base import crashpoint
 from tests.integration.ops.test_integrate import TARGET, Hub
 from tests.repositories import git
+from tests.waiting import wait_until
 from workers.ops.commit import Commit
+from workers.ops.verify import Verify
 
 
 def killed_at(name: str, work: Callable[[], Any]) -> bool:
@@ -57,12 +60,22 @@ def test_an_integrate_that_was_killed_after_its_push_is_found_again(hub: Hub) ->
 
 
 @pytest.mark.req("RULE20")
-def test_a_verify_that_was_killed_runs_again_in_a_checkout_of_its_own(hub: Hub) -> None:
+def test_a_verify_that_was_killed_runs_again_and_what_it_left_is_gone(hub: Hub) -> None:
+    daemon = hub.root / "daemon.pid"
     child = os.fork()
     if child == 0:
         try:
-            hub.verify(1, hub.base, f"kill -9 {os.getpid()}; sleep 1")
+            hub.verify(1, hub.base, f"setsid sleep 300 & echo $! > {daemon}; kill -9 {os.getpid()}; sleep 300")
         finally:
             os._exit(0)
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    assert hub.verify(1, hub.base, "test ! -e left && touch left")["passed"]
+    left = next(hub.state_dir.glob("flow/*/calls/*/verify-f1"))
+    assert psutil.pid_exists(int(daemon.read_text()))
+    op = Verify(hub.keep_log)
+    assert hub.run_op(op, 1, {"head": hub.base, "command": "true"}, fence=2).output["passed"]
+    assert not left.exists() and git(hub.mirror, "worktree", "list").count("\n") == 0
+    wait_until(lambda: not _alive(int(daemon.read_text())), 5, "the left daemon to be gone")
+
+
+def _alive(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
