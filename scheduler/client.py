@@ -20,14 +20,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from scheduler.following import PAGE_ROWS, Bell, Cursor
-from scheduler.submission import Checked, Submission, Wanted
+from scheduler.submission import Submission, Wanted
 from shared.base.errors import RunFailed, SettingsError, StillRunning, UsageError
 from shared.base.settings import Settings, load_settings
 from shared.broker.client import check as check_broker
-from shared.journal import runs as journal_runs
 from shared.journal.database import Database
 from shared.journal.read import load_after
-from shared.journal.runs import RunState, set_stop
+from shared.journal.runs import RunState, run_state, set_stop
+from shared.journal.submit import NewRun, check_keys, submit_many
 from shared.model.rows import EventRow, Row
 
 GIVE_UP_SECONDS = 5.0
@@ -182,7 +182,7 @@ class Farm:
             UsageError: its fact `index` says which one cannot be used.
         """
         submission = Submission(self.settings)
-        checked: list[Checked] = []
+        checked: list[NewRun] = []
         for index, one in enumerate(wanted):
             try:
                 checked.append(submission.check(one))
@@ -192,17 +192,12 @@ class Farm:
             progress("checked", index + 1)
         # Last of the checks, since they take seconds when something is down; still before anything is written.
         self.check_services()
-        journal_runs.check_keys(self.database, [(run.key, run.spec) for run in checked])
+        check_keys(self.database, checked)
         done: list[Submitted] = []
-        for index, run in enumerate(checked):
-            try:
-                stored = journal_runs.submit(self.database, run.spec, run.sources, run.key)
-            except UsageError as error:
-                error.facts["index"] = index
-                raise
-            done.append(Submitted(stored.run_id, run.key, stored.created))
+        for run, stored in zip(checked, submit_many(self.database, checked), strict=True):
+            done.append(Submitted(stored.run_id, str(run.key), stored.created))
             self._bell.tell(stored.run_id)
-            progress("submitted", index + 1)
+            progress("submitted", len(done))
         return done
 
     def wait(self, run: Run, timeout: float | None = None) -> Outcome:
@@ -270,7 +265,7 @@ class Farm:
             UsageError: there is no such run.
         """
         self.check_database()
-        state = journal_runs.run_state(self.database, str(run))
+        state = run_state(self.database, str(run))
         if state is None:
             raise UsageError(f"there is no run {run}; 'crw flow ps --all' lists them")
         return state

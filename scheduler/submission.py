@@ -21,6 +21,7 @@ from shared.base.canonical import canonical_bytes
 from shared.base.errors import UsageError
 from shared.base.settings import RoleSettings, Settings, config_file
 from shared.hub.hub import Hub, check_hub
+from shared.journal.submit import NewRun
 from shared.model.roles import BUILT_IN_ROLES, EFFORTS, Role, default_prompt, default_sandbox
 from shared.model.spec import RunSpec
 
@@ -46,15 +47,6 @@ class Wanted:
     backend: str = BACKENDS[0]
 
 
-@dataclass(frozen=True)
-class Checked:
-    """A run that may be submitted. `sources` are the files' bytes by name."""
-
-    spec: RunSpec
-    sources: Mapping[str, bytes]
-    key: str
-
-
 def new_key() -> str:
     """A key for a run that was given none: a submit whose answer was lost is repeated under it and finds its run."""
     return f"auto-{secrets.token_hex(8)}"
@@ -69,7 +61,7 @@ class Submission:
         self._scripts: dict[tuple[str, bool], Sources] = {}
         self._hubs: dict[tuple[str, str | None, str | None], Hub] = {}
 
-    def check(self, wanted: Wanted) -> Checked:
+    def check(self, wanted: Wanted) -> NewRun:
         """The run's record.
 
         Raises:
@@ -105,7 +97,7 @@ class Submission:
             max_turns=wanted.max_turns,
             python=f"{sys.version_info.major}.{sys.version_info.minor}",
         )
-        return Checked(spec, sources.files, wanted.key or new_key())
+        return NewRun(spec, sources.files, wanted.key or new_key())
 
     def _script(self, wanted: Wanted) -> Sources:
         name = (str(wanted.script), wanted.trust_effects)

@@ -10,33 +10,40 @@ Source: journal document, "Persistence"; rules of the protocol 24, 28, 47, 48.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, select
-from sqlalchemy.dialects.postgresql import insert
 
-from shared.base.canonical import digest_bytes, digest_json, from_storable, storable
-from shared.base.errors import RightLost, StoreError, UsageError
-from shared.base.ids import RunId, new_run_id
+from shared.base.canonical import from_storable
+from shared.base.errors import RightLost, StoreError
 from shared.journal.database import Database, retrying
 from shared.journal.members import RunLease
 from shared.journal.queries import running
+from shared.journal.submit import Submitted, submit
 from shared.journal.tables import flow_sources, flow_specs
 from shared.model.spec import FORMAT, RunSpec
 
+__all__ = [
+    "RunState",
+    "Stopped",
+    "Submitted",
+    "TakenRun",
+    "give_back",
+    "let_go",
+    "list_runs",
+    "load_source",
+    "load_spec",
+    "poll",
+    "run_state",
+    "set_stop",
+    "submit",
+    "take",
+]
+
 TAKES_BEFORE_QUARANTINE = 3
-
-
-@dataclass(frozen=True)
-class Submitted:
-    """A run that exists. `created` is False when the key already had it."""
-
-    run_id: RunId
-    created: bool
 
 
 @dataclass(frozen=True)
@@ -77,90 +84,6 @@ class Stopped:
     state: str
     stop: str
     scheduler_id: str | None
-
-
-def submit(database: Database, spec: RunSpec, sources: Mapping[str, bytes], key: str | None = None) -> Submitted:
-    """Store a run; with a key that is taken, the run that has it.
-
-    Args:
-        sources: every file of `spec.sources` by name.
-
-    Raises:
-        UsageError: the key belongs to a run with other content; the sentence names what differs.
-        ValueError: the sources are not those of the spec.
-    """
-    if {name: digest_bytes(data) for name, data in sources.items()} != dict(spec.sources):
-        raise ValueError("the sources are not those that the spec names")
-    run_id = new_run_id()
-
-    def store() -> Submitted:
-        with database.transaction() as connection:
-            return _submit(connection, run_id, spec, sources, key)
-
-    return retrying(store)
-
-
-def _submit(
-    connection: Connection, run_id: RunId, spec: RunSpec, sources: Mapping[str, bytes], key: str | None
-) -> Submitted:
-    helpers = {name: digest for name, digest in spec.sources.items() if name != spec.script}
-    made = connection.execute(
-        running.new_run(),
-        {
-            "run_id": run_id, "run_key": key, "workflow": spec.workflow, "spec_digest": spec.digest(),
-            "script_digest": spec.sources[spec.script], "helpers_digest": digest_json(helpers),
-            "args_digest": digest_json(spec.args), "host_label": spec.label, "max_turns": spec.max_turns,
-            "format": spec.format,
-        },
-    ).first()  # fmt: skip
-    if made is None:
-        return _already_there(connection, run_id, spec, key)
-    for digest, data in sorted({digest_bytes(data): data for data in sources.values()}.items()):
-        connection.execute(insert(flow_sources).values(digest=digest, bytes=data).on_conflict_do_nothing())
-    connection.execute(insert(flow_specs).values(run_id=run_id, spec_json=storable(spec.to_json())))
-    return Submitted(run_id, True)
-
-
-def _already_there(connection: Connection, run_id: RunId, spec: RunSpec, key: str | None) -> Submitted:
-    there = connection.execute(running.run_of_key(), {"run_key": key}).first()
-    if there is None:
-        return Submitted(run_id, True)  # an earlier try of this submit was stored, its answer was lost
-    if there.run_id == run_id:
-        return Submitted(run_id, True)
-    if there.spec_digest != spec.digest():
-        raise _other_content(there, spec, key)
-    return Submitted(RunId(there.run_id), False)
-
-
-def _other_content(there: Any, spec: RunSpec, key: str | None) -> UsageError:
-    stored, asked = from_storable(there.spec_json), json.loads(storable(spec.to_json()))
-    differs = sorted(name for name in {*stored, *asked} if stored.get(name) != asked.get(name))
-    return UsageError(
-        f"the key {key} belongs to run {there.run_id}, which has other {', '.join(differs)}; "
-        "use another key, or submit exactly what that run has",
-        run=there.run_id,
-        differs=differs,
-    )
-
-
-def check_keys(database: Database, wanted: Sequence[tuple[str, RunSpec]]) -> None:
-    """Refuse a batch before its first run is stored when one of its keys has another run.
-
-    Raises:
-        UsageError: as `submit`; its fact `index` says which one.
-    """
-
-    def read() -> dict[str, Any]:
-        with database.statement() as connection:
-            found = connection.execute(running.runs_of_keys(), {"keys": [key for key, _ in wanted]})
-            return {row.run_key: row for row in found}
-
-    taken = retrying(read)
-    for index, (key, spec) in enumerate(wanted):
-        if key in taken and taken[key].spec_digest != spec.digest():
-            error = _other_content(taken[key], spec, key)
-            error.facts["index"] = index
-            raise error
 
 
 def take(database: Database, scheduler_id: str, limit: int) -> list[TakenRun]:

@@ -8,23 +8,25 @@ _STATE = """run_id, run_key, workflow, state, stop, scheduler_id, lease_epoch, n
   host_label, takes_without_progress, submitted_at, ended_at"""
 
 
-# Locks: the new row; a second submit of the same key waits for the first and then finds it.
-def new_run() -> TextClause:
-    """Insert a run; nothing when its key is taken."""
+# Locks: the new rows, in the order given; a second submit of a key waits for the first and then finds its run.
+def new_runs() -> TextClause:
+    """Insert runs; one whose key is taken is left out."""
     return text("""
         insert into flow_runs (run_id, run_key, workflow, spec_digest, script_digest, helpers_digest, args_digest,
           host_label, max_turns, format)
-        values (:run_id, :run_key, :workflow, :spec_digest, :script_digest, :helpers_digest, :args_digest,
-          :host_label, :max_turns, :format)
+        select * from unnest(cast(:run_ids as text[]), cast(:keys as text[]), cast(:workflows as text[]),
+          cast(:spec_digests as text[]), cast(:script_digests as text[]), cast(:helpers_digests as text[]),
+          cast(:args_digests as text[]), cast(:labels as text[]), cast(:max_turns as integer[]),
+          cast(:formats as integer[]))
         on conflict do nothing returning run_id""")
 
 
-# Locks nothing.
-def run_of_key() -> TextClause:
-    """The run that a key belongs to."""
+# Locks: the new rows.
+def new_specs() -> TextClause:
+    """Insert the specs of new runs."""
     return text("""
-        select r.run_id, r.spec_digest, s.spec_json from flow_runs r join flow_specs s on s.run_id = r.run_id
-        where r.run_key = :run_key""")
+        insert into flow_specs (run_id, spec_json)
+        select * from unnest(cast(:run_ids as text[]), cast(:specs as text[])) on conflict do nothing""")
 
 
 # Locks nothing.
