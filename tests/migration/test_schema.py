@@ -1,0 +1,99 @@
+"""Migrations make exactly the tables the program knows, and say what they will not do."""
+
+from __future__ import annotations
+
+import psycopg2
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from shared.base.errors import SchemaMismatch, StoreUnavailable, UsageError
+from shared.journal import meta
+from shared.journal.database import SCHEMA_VERSION, Database, upgrade
+from shared.journal.tables import METADATA, RUN_IDENTITY
+
+
+def test_the_migrated_schema_equals_the_tables_of_the_program(fresh_database: str) -> None:
+    database = Database(fresh_database, process="test")
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"include_name": lambda name, kind, _: kind != "table" or name != "alembic_version"}
+        )
+        assert compare_metadata(context, METADATA) == []
+    database.close()
+
+
+@pytest.mark.req("RULE42")
+def test_the_schema_version_is_the_number_of_the_newest_migration(fresh_database: str) -> None:
+    assert meta.newest_revision() == SCHEMA_VERSION
+    upgrade(fresh_database)
+    database = Database(fresh_database, process="test")
+    database.check(5)
+    database.close()
+
+
+@pytest.mark.req("RULE42")
+@pytest.mark.parametrize("stored", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
+def test_another_schema_version_is_refused_naming_both_and_the_mend(fresh_database: str, stored: int) -> None:
+    database = Database(fresh_database, process="test")
+    with database.statement() as connection:
+        connection.exec_driver_sql(f"update farm_meta set schema_version = {stored}")
+    with pytest.raises(SchemaMismatch, match=f"{stored}.*{SCHEMA_VERSION}.*crw db upgrade"):
+        database.check(5)
+    if stored > SCHEMA_VERSION:
+        with pytest.raises(SchemaMismatch, match="newer program"):
+            upgrade(fresh_database)
+    database.close()
+
+
+def test_a_database_without_a_journal_is_refused_with_the_mend(empty_database: str) -> None:
+    database = Database(empty_database, process="test")
+    with pytest.raises(SchemaMismatch, match="crw db upgrade"):
+        database.check(5)
+    database.close()
+
+
+def test_a_server_that_does_not_answer_is_named_within_the_seconds_given() -> None:
+    database = Database("postgresql+psycopg2://u:secret@127.0.0.1:1/x", process="test")
+    with pytest.raises(StoreUnavailable, match="CRW_DATABASE_URL") as refused:
+        database.check(1)
+    assert "secret" not in str(refused.value)
+    with pytest.raises(StoreUnavailable):
+        upgrade("postgresql+psycopg2://u@127.0.0.1:1/x")
+    database.close()
+
+
+@pytest.mark.parametrize("url", ["", "mysql://x/y", "postgresql+asyncpg://x/y", "nonsense"])
+def test_a_url_of_another_kind_is_refused_with_the_form_to_write(url: str) -> None:
+    with pytest.raises(UsageError, match=r"postgresql\+psycopg2"):
+        Database(url, process="test")
+
+
+@pytest.mark.req("K02", "RULE2")
+def test_a_database_that_commits_without_flushing_is_refused(fresh_database: str) -> None:
+    database = Database(fresh_database, process="test")
+    with database.statement() as connection:
+        name = connection.exec_driver_sql("select current_database()").scalar_one()
+        connection.exec_driver_sql(f"alter database {name} set synchronous_commit = off")
+    with pytest.raises(UsageError, match="synchronous_commit"):
+        database.check(5)
+    database.close()
+
+
+@pytest.mark.req("J01", "K03")
+def test_the_application_role_inserts_and_reads_rows_and_updates_none(fresh_database: str) -> None:
+    connection = Database(fresh_database, process="test").connect_raw()
+    cursor = connection.cursor()
+    cursor.execute("set role crw_app")
+    for table in ("flow_calls", "flow_events", "flow_specs", "flow_sources", "flow_results", "artifacts"):
+        cursor.execute(f"select count(*) from {table}")
+        for statement in (f"delete from {table}", f"truncate {table}"):
+            with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+                cursor.execute(statement)
+    for statement in ("update flow_calls set event = 'x'", "update flow_events set kind = 'x'"):
+        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            cursor.execute(statement)
+    for column in RUN_IDENTITY:
+        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            cursor.execute(f"update flow_runs set {column} = {column}")
+    connection.close()
