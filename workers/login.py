@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 return 1
         state = read_login_state(settings.codex, settings.state_dir)
     except UsageError as error:
-        print(error, file=sys.stderr)
+        print(f"crw: {error}", file=sys.stderr)
         return 2
     print(state.description)
     return 0 if state.logged_in else 1

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
+from scheduler.cli.agent_checks import check_agents
 from scheduler.cli.machine_checks import (
     FAILED,
     NOTE,
     Check,
-    check_codex,
     check_git,
     check_python,
     check_roles,
@@ -40,7 +40,7 @@ def command(show_settings: bool, as_json: bool) -> int:
     checks = [
         check_python(),
         check_git(),
-        check_codex(settings),
+        *check_agents(settings),
         *check_state_dir(settings),
         check_roles(settings),
         *check_services(settings),

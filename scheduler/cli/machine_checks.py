@@ -1,8 +1,7 @@
-"""What `crw doctor` looks at on this machine: Python, git, codex, the state directory, the roles."""
+"""What `crw doctor` looks at on this machine: Python, git, the state directory, the roles."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import re
@@ -10,17 +9,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from shared.base.settings import Settings
 from shared.model.roles import BUILT_IN_ROLES
-
-try:
-    import codex_cli_bin
-except ImportError:  # the wheel is an extra: any codex on PATH serves as well
-    codex_cli_bin = None
 
 # core.fsync=all came with 2.36, merging without a worktree with 2.38.
 GIT_AT_LEAST = (2, 38)
@@ -56,35 +50,11 @@ def check_git() -> Check:
     wanted = ".".join(map(str, GIT_AT_LEAST))
     if found is None:
         return Check("git", FAILED, "no git on PATH", f"install git {wanted} or newer")
-    said = _first_line([found, "--version"]) or "no answer"
+    said = first_line([found, "--version"]) or "no answer"
     match = re.search(r"(\d+)\.(\d+)", said)
     if match is None or (int(match[1]), int(match[2])) < GIT_AT_LEAST:
         return Check("git", FAILED, said, f"install git {wanted} or newer")
     return Check("git", OK, f"{said} ({found})")
-
-
-def check_codex(settings: Settings) -> Check:
-    """Whether a worker on this machine would find an App Server to run."""
-    executable = find_codex(settings)
-    mend = "pip install 'crw-farm[codex]', put codex on PATH, or set codex.bin"
-    if executable is None:
-        if settings.codex.bin:
-            return Check("codex", FAILED, f"codex.bin names {settings.codex.bin}, which is no program", "correct it")
-        return Check("codex", FAILED, "no codex found", mend)
-    said = _first_line([executable, "--version"])
-    if said is None:
-        return Check("codex", FAILED, f"{executable} does not answer --version", mend)
-    return Check("codex", OK, f"{said} ({executable})")
-
-
-def find_codex(settings: Settings) -> str | None:
-    """The executable that the resolution order names first: `codex.bin`, the wheel's, the one on PATH."""
-    if settings.codex.bin:
-        return shutil.which(settings.codex.bin)
-    if codex_cli_bin is not None:
-        with contextlib.suppress(OSError):
-            return str(codex_cli_bin.bundled_codex_path())
-    return shutil.which("codex")
 
 
 def check_state_dir(settings: Settings) -> list[Check]:
@@ -155,11 +125,12 @@ def check_roles(settings: Settings) -> Check:
     return Check("roles", OK, fact)
 
 
-def _first_line(argv: list[str]) -> str | None:
+def first_line(argv: Sequence[str], **environment: str) -> str | None:
     """The first line that a command prints, or None when it fails."""
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=True)
+        env = {**os.environ, **environment}
+        done = subprocess.run(list(argv), env=env, capture_output=True, text=True, timeout=_COMMAND_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     lines = (done.stdout or done.stderr).strip().splitlines()
-    return lines[0] if lines else None
+    return lines[0] if lines else ""

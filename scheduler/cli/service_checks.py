@@ -26,7 +26,11 @@ def check_services(settings: Settings) -> list[Check]:
 
 def _check_database(settings: Settings) -> list[Check]:
     if not settings.database_url:
-        return [Check("database", FAILED, "database_url is not set", "set database_url or CRW_DATABASE_URL")]
+        return [
+            Check(
+                "database", FAILED, "database_url is not set", "start 'crw up', or set database_url or CRW_DATABASE_URL"
+            )
+        ]
     where = mask_url(settings.database_url)
     try:
         database = Database(settings.database_url, process="doctor", pool_size=1)
@@ -89,7 +93,7 @@ def _check_farm(database: Database) -> list[Check]:
 
 def _check_broker(settings: Settings) -> Check:
     if not settings.broker_url:
-        return Check("broker", FAILED, "broker_url is not set", "set broker_url or CRW_BROKER_URL")
+        return Check("broker", FAILED, "broker_url is not set", "start 'crw up', or set broker_url or CRW_BROKER_URL")
     try:
         check_broker(settings.broker_url, GIVE_UP_SECONDS)
     except CrwError as error:

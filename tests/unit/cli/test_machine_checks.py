@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from scheduler.cli import machine_checks
-from scheduler.cli.machine_checks import FAILED, NOTE, OK, check_codex, check_git, check_roles, check_state_dir
+from scheduler.cli.agent_checks import check_codex
+from scheduler.cli.machine_checks import FAILED, NOTE, OK, check_git, check_roles, check_state_dir
 from shared.base.settings import RoleSettings, Settings
 
 
@@ -16,7 +17,7 @@ def settings_with(**given) -> Settings:
 
 
 def test_an_old_git_fails_with_the_version_that_is_wanted(monkeypatch):
-    monkeypatch.setattr(machine_checks, "_first_line", lambda argv: "git version 2.30.1")
+    monkeypatch.setattr(machine_checks, "first_line", lambda argv: "git version 2.30.1")
     check = check_git()
     assert (check.state, check.mend) == (FAILED, "install git 2.38 or newer")
 
