@@ -12,6 +12,7 @@ import pytest
 from tests.contract.hosts import FAKE, ContractHost, installed_version
 
 _counts: dict[str, Counter[str]] = defaultdict(Counter)
+_host_of: dict[str, str] = {}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -39,13 +40,18 @@ def own_host(host_name: str, tmp_path: Path) -> Iterator[ContractHost]:
     own.close()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            host_name = item.callspec.params.get("host_name")
+            if host_name is not None:
+                _host_of[item.nodeid] = str(host_name)
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     # A case counts once: at its call, or at the set-up that kept it from running.
-    if "tests/contract" not in report.nodeid or "[" not in report.nodeid:
-        return
-    if report.when == "call" or (report.when == "setup" and report.failed):
-        name = report.nodeid.rsplit("[", 1)[1].rstrip("]").split("-")
-        host_name = next((part for part in name if part == FAKE or part[0].isdigit()), "")
+    host_name = _host_of.get(report.nodeid)
+    if host_name and (report.when == "call" or (report.when == "setup" and report.failed)):
         _counts[host_name]["passed" if report.passed else "failed"] += 1
 
 

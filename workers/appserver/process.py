@@ -159,8 +159,8 @@ class AppServer:
         kill_group(child, grace_seconds=0.0)
         why = f"exit status {child.returncode}"
         log.info("app_server_ended", generation=self.generation, exit_status=child.returncode)
-        self.gone.set()
         self._end(why)
+        self._transport.close()
         self._on_exit(self.generation)
 
     def _read(self) -> None:

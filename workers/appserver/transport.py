@@ -108,3 +108,9 @@ class Transport:
             with contextlib.suppress(OSError):
                 self._stdin.close()
             self._writing.release()
+
+    def close(self) -> None:
+        """Give both descriptors back, once the server is gone and its output was read."""
+        self.close_input()
+        with contextlib.suppress(OSError):
+            self._stdout.close()
