@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from shared.hub.git import Git
+from shared.hub.git import Git, git_error
 
 NAMESPACE = "refs/crw/flow"
 BRANCHES = "refs/heads/"
@@ -90,6 +90,10 @@ def delete_refs(git: Git, hub_url: str, names: Iterable[str]) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="crw-refs-") as directory:
         git.run(directory, "init", "--quiet", "--bare")
         for start in range(0, len(ordered), _BATCH):
-            batch = [f":{name}" for name in ordered[start : start + _BATCH]]
-            git.run(Path(directory), "push", "--quiet", "--no-verify", "--", hub_url, *batch)
+            batch = ordered[start : start + _BATCH]
+            deletions = [f":{name}" for name in batch]
+            done = git.run(Path(directory), "push", "--quiet", "--no-verify", "--", hub_url, *deletions, check=False)
+            # Somebody else may have deleted one meanwhile: what counts is that they are gone.
+            if done.exit_status != 0 and read_refs(git, hub_url, *batch):
+                raise git_error(("push", hub_url), done)
     return ordered

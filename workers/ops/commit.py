@@ -42,9 +42,10 @@ class Commit:
         node, git = context.arguments["node"], context.mirrors.git
         history = read_history(context.node_rows())
         worktree, tree, parent = _recorded(history, node, context.host)
+        facts = {"node": node, "worktree": str(worktree), "tree": tree, "parent": parent}
         if tree == tree_of(git, worktree, parent):
             output = _output(parent, tree, parent, [], [])
-            return OpResult(output, {"commit_sha": parent}, {"node": node, "tree": tree, "parent": parent})
+            return OpResult(output, {"commit_sha": parent}, facts)
         claim = context.claim
         message = with_trailers(context.arguments["message"], claim.run_id, claim.call_id, claim.request_id)
         commit = make_commit(git, worktree, tree, [parent], message, stamp_of(context))
@@ -55,7 +56,7 @@ class Commit:
         move_head(git, worktree, parent, commit)
         paths = changed_paths(git, worktree, parent, commit)
         outside = outside_regions(git, worktree, parent, commit, context.arguments.get("regions"))
-        facts = {"node": node, "tree": tree, "parent": parent, "ref": ref, "paths": len(paths)}
+        facts.update(ref=ref, paths=len(paths))
         return OpResult(_output(commit, tree, parent, paths, outside), {"commit_sha": commit}, facts)
 
 
@@ -78,11 +79,11 @@ def _recorded(history: NodeHistory, node: str, host: str) -> tuple[Path, str, st
         WorktreeError: the worktree is not on this host.
     """
     placed, turn = history.placed, history.last_turn
-    if placed is None or turn is None or history.parent is None:
+    if placed is None or turn is None or history.worked_in is None or history.parent is None:
         raise FlowError(f"node {node} has nothing to commit: no executor call of it has ended", node=node)
     if turn.pending_tree is None:
         raise FlowError(f"node {node} has nothing to commit: its last executor call ended {turn.event}", node=node)
-    worktree = Path(placed.worktree_path or "")
+    worktree = Path(history.worked_in)
     if not worktree.is_dir():
         where = _host_of(placed, host)
         raise WorktreeError(f"the worktree {worktree} of node {node} is not on host {host}{where}", node=node)

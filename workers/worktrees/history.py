@@ -22,15 +22,18 @@ class NodeHistory:
 
     Shape:
         placed: the row of the node's newest worktree, None before the first.
+        worked_in: the path of the worktree that its last executor call ran in, which an older
+            conversation that went on may make another one than the newest.
         allocations: how many worktrees it has had.
         first_start: where its first worktree began.
         last_commit: what its last `commit` op gave, None before the first.
-        parent: what HEAD of its newest worktree must be: that worktree's last commit, else its start.
+        parent: what HEAD of `worked_in` must be: the last commit made in it, else where it began.
         kept_commits: how many of its commits have a ref.
         last_turn: the terminal row of its last executor call.
     """
 
     placed: CallRow | None
+    worked_in: str | None
     allocations: int
     first_start: str | None
     last_commit: str | None
@@ -50,16 +53,28 @@ def read_history(rows: Sequence[CallRow]) -> NodeHistory:
     commits = [row for row in ordered if row.kind == "commit" and row.event == "completed" and row.commit_sha]
     turns = [row for row in ordered if _is_executor_end(row)]
     newest = placed[-1] if placed else None
-    here = [row.commit_sha for row in commits if newest is not None and row.seq > newest.seq]
+    last_turn = turns[-1] if turns else None
+    worked_in = _directory_of(ordered, last_turn) or (newest.worktree_path if newest else None)
+    began = [row.start_commit for row in placed if row.worktree_path == worked_in]
+    made = [row.commit_sha for row in commits if row.detail.get("worktree") == worked_in]
     return NodeHistory(
         placed=newest,
+        worked_in=worked_in,
         allocations=max((row.allocation or 0 for row in placed), default=0),
         first_start=placed[0].start_commit if placed else None,
         last_commit=commits[-1].commit_sha if commits else None,
-        parent=here[-1] if here else newest.start_commit if newest else None,
+        parent=[*began, *made][-1] if began else None,
         kept_commits=sum(1 for row in commits if row.detail.get("ref")),
-        last_turn=turns[-1] if turns else None,
+        last_turn=last_turn,
     )
+
+
+def _directory_of(rows: Sequence[CallRow], turn: CallRow | None) -> str | None:
+    """Where a call ran: its own `placed` row says so, also for one that went on where its thread began."""
+    if turn is None:
+        return None
+    own = [row.worktree_path for row in rows if row.event == "placed" and row.call_id == turn.call_id]
+    return own[-1] if own else None
 
 
 def _is_executor_end(row: CallRow) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from shared.base.canonical import canonical_bytes, parse
 from shared.base.errors import FlowError, WorktreeError
 from shared.model.rows import NewCallRow
 from tests.integration.ops.host import OpHost
@@ -189,3 +191,25 @@ def test_a_worker_that_lost_its_right_moves_nothing(host: OpHost) -> None:
         host.commit(2)
     assert git(worktree, "rev-parse", "HEAD") == host.base and host.announced == []
     assert host.on_hub(f"refs/crw/flow/{RUN}/commit/n/1") is None
+
+
+@pytest.mark.req("W15")
+def test_an_older_conversation_that_goes_on_is_committed_where_it_works(host: OpHost) -> None:
+    older = host.turn(1, {"one.txt": "1\n"})
+    first = host.commit(2).output["commit"]
+    host.turn(3, {"two.txt": "2\n"})
+    host.commit(4)
+    host.store(5, NewCallRow("placed", worktree_kind="continued", worktree_path=str(older), start_commit=host.base))
+    host.next_turn(5, older, {"three.txt": "3\n"})
+    output = host.commit(6).output
+    assert output["parent"] == first and output["paths"] == ["three.txt"]
+    assert git(older, "rev-parse", "HEAD") == output["commit"]
+
+
+def test_a_path_that_is_no_text_goes_into_the_result_and_back(host: OpHost) -> None:
+    worktree = host.turn(1, {"a": "a"})
+    with open(os.fsencode(worktree) + b"/\xff.txt", "wb") as file:
+        file.write(b"x")
+    host.next_turn(2, worktree, {})
+    paths = host.commit(3).output["paths"]
+    assert parse(canonical_bytes(paths)) == paths and os.fsencode(paths[1]) == b"\xff.txt"

@@ -22,8 +22,9 @@ def placed(seq: int, number: int, start: str) -> CallRow:
     return row(seq, "placed", worktree_kind="fresh", allocation=number, start_commit=start, worktree_path=f"/a{number}")
 
 
-def commit(seq: int, sha: str, kept: bool = True) -> CallRow:
-    return row(seq, "completed", kind="commit", commit_sha=sha, detail={"ref": "r"} if kept else {})
+def commit(seq: int, sha: str, kept: bool = True, worktree: str = "/a1") -> CallRow:
+    detail = {"worktree": worktree, **({"ref": "r"} if kept else {})}
+    return row(seq, "completed", kind="commit", commit_sha=sha, detail=detail)
 
 
 def test_a_node_without_rows_begins_at_the_head_else_the_base() -> None:
@@ -44,7 +45,7 @@ def test_allocations_are_counted_from_placed_rows_of_the_nodes_own_worktrees() -
 def test_the_parent_is_the_last_commit_in_the_newest_worktree_else_where_it_began() -> None:
     rows = [placed(1, 1, "base"), commit(2, "c1"), placed(3, 2, "c1")]
     assert read_history(rows).parent == "c1"
-    assert read_history([*rows, commit(4, "c2")]).parent == "c2"
+    assert read_history([*rows, commit(4, "c2", worktree="/a2")]).parent == "c2"
     assert read_history([placed(1, 1, "base")]).parent == "base"
 
 
@@ -65,3 +66,20 @@ def test_the_last_turn_is_the_last_executor_call_that_ran_to_an_end() -> None:
     gone = row(4, "withdrawn", role="executor")
     assert read_history([placed(1, 1, "b"), done, held, gone]).last_turn == held
     assert read_history([gone, done]).last_turn == done
+
+
+@pytest.mark.req("W15")
+def test_an_older_conversation_that_goes_on_works_where_it_began() -> None:
+    rows = [
+        placed(1, 1, "base"),
+        row(2, "completed", call_id="c1"),
+        commit(3, "k1"),
+        placed(4, 2, "k1"),
+        row(5, "completed", call_id="c2"),
+        commit(6, "k2", worktree="/a2"),
+        row(7, "placed", call_id="c3", worktree_kind="continued", worktree_path="/a1", start_commit="base"),
+        row(8, "completed", call_id="c3", pending_tree="t"),
+    ]
+    history = read_history(rows)
+    assert (history.worked_in, history.parent, history.last_commit) == ("/a1", "k1", "k2")
+    assert history.placed is not None and history.placed.worktree_path == "/a2"
