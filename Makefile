@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PEERS := build/peers
 
 .PHONY: demo test lint contract bench clean
 
@@ -27,6 +28,16 @@ lint: $(VENV)/.installed
 # The same cases on the fake host and on every supported App Server; fetches those that are not here yet.
 contract: $(VENV)/.installed
 	$(BIN)/python -m tests.contract
+
+# Every figure against its peer, on services of its own: a table, and build/bench.json.
+bench: $(VENV)/.installed $(PEERS)/.installed
+	$(BIN)/python -m tests.benchmarks.run --peer-python $(PEERS)/bin/python
+
+# The peers never come near the product's environment.
+$(PEERS)/.installed: tests/benchmarks/peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check -r tests/benchmarks/peers.txt
+	touch $@
 
 clean:
 	rm -rf $(VENV) build

@@ -12,6 +12,7 @@ from shared.journal import claims, runs
 from workers.tasks import Caller
 from workers.worker import Worker
 
+_LOOK_PAUSE_SECONDS = 0.25
 log = get_logger()
 
 
@@ -85,6 +86,8 @@ class StopFlags:
             except StoreError:
                 log.debug("stop_flags_unread")
             self._woken.wait(worker.settings.poll_seconds)
+            # Runs wake at every row: a stop that is seen a moment later costs less than a look at each of them.
+            worker.stopping.wait(_LOOK_PAUSE_SECONDS)
             self._woken.clear()
 
     def poll(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from shared.base.canonical import from_storable
 from shared.journal.database import Database, retrying
 from shared.journal.members import Claim
 from shared.journal.queries import claiming
@@ -67,7 +68,12 @@ def claim(database: Database, worker_id: str, call_id: str, request_id: str, gra
     row = retrying(ask)
     if row[0] is not None:
         return Denied(row[0])
-    return Claim(call_id=call_id, request_id=request_id, grant_id=grant_id, **dict(zip(_FIELDS, row[1:], strict=True)))
+    *granted, detail, prepared_at = row[1:]
+    return Claim(
+        call_id=call_id, request_id=request_id, grant_id=grant_id,
+        prepared={} if detail is None else from_storable(detail), prepared_at=prepared_at,
+        **dict(zip(_FIELDS, granted, strict=True)),
+    )  # fmt: skip
 
 
 def claimable(database: Database, worker_id: str, limit: int) -> list[tuple[str, str]]:

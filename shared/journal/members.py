@@ -8,7 +8,10 @@ Source: rules of the protocol 1, 3, 31.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
 
 from shared.model.rows import NewCallRow, NewEventRow
 
@@ -18,7 +21,8 @@ class Claim:
     """The right to work on a call. Only the journal writer changes `rows_written` and `failed`.
 
     Shape: `sent` says that an earlier holder announced an effect on `sent_host`;
-    `crashes` counts holders that died; `failed` that a row's fate is not known, so
+    `crashes` counts holders that died; `prepared` is the detail of the attempt's
+    prepared row and `prepared_at` its time; `failed` that a row's fate is not known, so
     that nothing more may be written under this claim.
     """
 
@@ -40,6 +44,8 @@ class Claim:
     rows_written: int
     role: str | None = None
     label: str | None = None
+    prepared: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    prepared_at: datetime | None = None
     failed: bool = field(default=False, repr=False)
 
 

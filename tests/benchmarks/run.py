@@ -19,13 +19,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks import farm_speed
+from tests.benchmarks import farm_speed, replay
 from tests.benchmarks.bench import REPETITIONS, Bench, Figure
 from tests.farm import ROOT
 
 MEASURES: dict[str, Callable[[Bench], list[Figure]]] = {
     "fan_out": farm_speed.fan_out,
     "sequential": farm_speed.sequential,
+    "replay": replay.replay,
 }
 
 

@@ -6,7 +6,7 @@ from shared.base.canonical import canonical_bytes
 from shared.base.errors import FlowError
 from shared.journal import read
 from shared.journal.append import Claim
-from shared.model.rows import CallRow, NewCallRow
+from shared.model.rows import NewCallRow
 from workers.ops.op import OpContext, find_op
 from workers.worker import Worker
 
@@ -19,14 +19,15 @@ def run_op(claim: Claim, worker: Worker) -> None:
     Raises:
         FlowError, CrwError: the op was refused or failed; the caller writes the terminal row.
     """
-    prepared = _prepared(read.load_call(worker.database, claim.call_id), claim.attempt)
     op = find_op(claim.kind)
     if op is None:
         raise FlowError(f"this worker does not know the op {claim.kind}")
+    if claim.prepared_at is None:
+        raise FlowError("the call has no prepared row")
     context = OpContext(
         claim=claim,
         spec=worker.load_spec(claim.run_id),
-        arguments=op.parse(prepared.detail["arguments"]),
+        arguments=op.parse(claim.prepared["arguments"]),
         append=lambda *rows: worker.writer.append(claim, *rows),
         note=lambda *rows: worker.writer.note(claim, *rows),
         node_rows=lambda: read.load_node(worker.database, claim.run_id, claim.node_id) if claim.node_id else [],
@@ -35,16 +36,9 @@ def run_op(claim: Claim, worker: Worker) -> None:
         host=worker.host,
         state_dir=worker.settings.state_dir,
         mirrors=worker.mirrors,
-        prepared_at=prepared.written_at,
+        prepared_at=claim.prepared_at,
     )
     result = op.run(context)
-    detail = {**result.facts, "request_id": claim.request_id, "input_digest": prepared.detail.get("input_digest")}
+    detail = {**result.facts, "request_id": claim.request_id, "input_digest": claim.prepared.get("input_digest")}
     output = canonical_bytes(dict(result.output))
     worker.writer.append(claim, NewCallRow("completed", detail, result=output, **result.columns))
-
-
-def _prepared(rows: list[CallRow], attempt: int) -> CallRow:
-    for row in reversed(rows):
-        if row.event == "prepared" and row.attempt == attempt:
-            return row
-    raise FlowError("the call has no prepared row")
