@@ -69,7 +69,7 @@ def test_a_hub_that_is_away_is_an_error_and_not_a_refusal(place: Place, tmp_path
         place.push({TARGET: place.first}, {TARGET: None})
 
 
-@pytest.mark.req("RULE09")
+@pytest.mark.req("RULE9")
 def test_a_patient_push_waits_for_a_hub_that_comes_back(place: Place, tmp_path: Path) -> None:
     place.hub.rename(tmp_path / "away")
     tries = []
@@ -90,7 +90,7 @@ def test_a_patient_push_gives_up_when_it_has_to_stop(place: Place, tmp_path: Pat
         patiently(lambda: place.push({TARGET: place.first}, {TARGET: None}), lambda: True, 30)
 
 
-@pytest.mark.req("RULE07")
+@pytest.mark.req("RULE7")
 def test_a_push_whose_intent_is_older_than_a_cancel_moves_nothing(place: Place) -> None:
     hub = str(place.hub)
     read_before = place.read(guard_ref(RUN))
@@ -101,7 +101,7 @@ def test_a_push_whose_intent_is_older_than_a_cancel_moves_nothing(place: Place) 
     assert not late.ok and place.read(TARGET) is None and place.read(guard_ref(RUN)) == moved
 
 
-@pytest.mark.req("RULE07")
+@pytest.mark.req("RULE7")
 def test_every_guarded_push_moves_the_guard(place: Place) -> None:
     hub = str(place.hub)
     assert push_guarded(place.git, place.mirror, hub, RUN, {TARGET: place.first}, {TARGET: None}, None, "a").ok

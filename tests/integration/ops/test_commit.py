@@ -73,7 +73,7 @@ def test_a_head_that_is_not_the_recorded_parent_refuses_the_commit(host: OpHost)
     assert host.on_hub(f"refs/crw/flow/{RUN}/commit/n/1") is None
 
 
-@pytest.mark.req("K09", "RULE09")
+@pytest.mark.req("K09", "RULE9")
 def test_the_commit_is_on_the_hub_before_head_moves_and_its_intent_before_that(host: OpHost) -> None:
     worktree = host.turn(1, {"new.txt": "new\n"})
     ref = f"refs/crw/flow/{RUN}/commit/n/1"
@@ -89,7 +89,7 @@ def test_the_commit_is_on_the_hub_before_head_moves_and_its_intent_before_that(h
     assert host.on_hub(ref) == result.output["commit"]
 
 
-@pytest.mark.req("RULE08", "K09")
+@pytest.mark.req("RULE8", "K09")
 def test_the_same_request_makes_the_same_commit_again_and_finds_it_done(host: OpHost) -> None:
     worktree = host.turn(1, {"new.txt": "new\n"})
     op, arguments = Commit(), {"node": "n", "message": "a change"}
@@ -98,7 +98,7 @@ def test_the_same_request_makes_the_same_commit_again_and_finds_it_done(host: Op
     assert again == first and git(worktree, "rev-parse", "HEAD") == first.output["commit"]
 
 
-@pytest.mark.req("RULE08")
+@pytest.mark.req("RULE8")
 def test_the_same_request_makes_the_same_commit_on_another_host(host: OpHost, tmp_path: Path) -> None:
     host.turn(1, {"new.txt": "new\n"})
     other = OpHost(tmp_path / "h2", hub=host.hub)
@@ -106,7 +106,7 @@ def test_the_same_request_makes_the_same_commit_on_another_host(host: OpHost, tm
     assert host.commit(2).output == other.commit(2).output
 
 
-@pytest.mark.req("RULE08")
+@pytest.mark.req("RULE8")
 def test_everything_in_the_commit_comes_from_rows(host: OpHost) -> None:
     worktree = host.turn(1, {"new.txt": "new\n"})
     host.commit(2, message="a title\n\nand a body  \n")
@@ -180,7 +180,7 @@ def test_a_worktree_of_another_host_is_named(host: OpHost, tmp_path: Path) -> No
         host.commit(2)
 
 
-@pytest.mark.req("RULE07")
+@pytest.mark.req("RULE7")
 def test_a_worker_that_lost_its_right_moves_nothing(host: OpHost) -> None:
     worktree = host.turn(1, {"a": "a"})
     host.leased = False

@@ -37,7 +37,7 @@ def hub(tmp_path: Path) -> Hub:
     return Hub(tmp_path / "h1")
 
 
-@pytest.mark.req("RULE08", "O11")
+@pytest.mark.req("RULE8", "O11")
 @pytest.mark.parametrize("point", ["after:push", "after:head"])
 def test_a_commit_that_was_killed_is_found_again(hub: Hub, point: str) -> None:
     worktree = hub.turn(1, {"new.txt": "new\n"})
@@ -49,7 +49,7 @@ def test_a_commit_that_was_killed_is_found_again(hub: Hub, point: str) -> None:
     assert git(hub.hub, "for-each-ref") == left and output["commit"] in left
 
 
-@pytest.mark.req("RULE08", "O21")
+@pytest.mark.req("RULE8", "O21")
 def test_an_integrate_that_was_killed_after_its_push_is_found_again(hub: Hub) -> None:
     heads = {"a": hub.lane("a", {"a": "a"}), "b": hub.lane("b", {"b": "b"})}
     assert killed_at("after:push", lambda: hub.integrate(1, heads))

@@ -69,7 +69,7 @@ def test_heads_are_merged_in_key_order_one_merge_commit_each(hub: Hub) -> None:
     assert hub.no_worktree_is_left()
 
 
-@pytest.mark.req("RULE08")
+@pytest.mark.req("RULE8")
 def test_the_same_request_makes_the_same_merges_on_every_host(tmp_path: Path) -> None:
     first = Hub(tmp_path / "h1")
     heads = {"a": first.lane("a", {"a": "a"}), "b": first.lane("b", {"b": "b"})}
@@ -79,7 +79,7 @@ def test_the_same_request_makes_the_same_merges_on_every_host(tmp_path: Path) ->
     assert second.integrate(1, heads) == output
 
 
-@pytest.mark.req("O21", "RULE08")
+@pytest.mark.req("O21", "RULE8")
 def test_the_same_request_finds_its_own_merge_also_when_the_target_moved_on(hub: Hub) -> None:
     heads = {"a": hub.lane("a", {"a": "a"}), "b": hub.lane("b", {"b": "b"})}
     output = hub.integrate(1, heads)
@@ -175,7 +175,7 @@ def test_a_target_that_is_checked_out_in_the_end_is_a_result(tmp_path: Path) -> 
     assert not output["merged"] and "checked out" in output["reason"]
 
 
-@pytest.mark.req("RULE07")
+@pytest.mark.req("RULE7")
 def test_a_cancel_between_intent_and_push_keeps_the_target_where_it_was(hub: Hub) -> None:
     op = Integrate()
     context = hub.context(1, "integrate", op.parse({"heads": {"a": hub.lane("a", {"a": "a"})}}))
@@ -192,7 +192,7 @@ def test_a_cancel_between_intent_and_push_keeps_the_target_where_it_was(hub: Hub
     assert hub.target() is None and hub.no_worktree_is_left()
 
 
-@pytest.mark.req("RULE07")
+@pytest.mark.req("RULE7")
 def test_each_push_moves_the_guard_and_the_intent_names_what_it_was(hub: Hub) -> None:
     guard = f"refs/crw/flow/{RUN}/guard"
     hub.integrate(1, {"a": hub.lane("a", {"a": "a"})})
@@ -201,7 +201,7 @@ def test_each_push_moves_the_guard_and_the_intent_names_what_it_was(hub: Hub) ->
     assert [row.detail["guard"] for row in hub.announced] == [None, first] and hub.on_hub(guard) not in (None, first)
 
 
-@pytest.mark.req("RULE08")
+@pytest.mark.req("RULE8")
 def test_a_lost_answer_of_the_hub_is_settled_by_looking(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     real = push_guarded
     answers = []

@@ -130,7 +130,7 @@ def test_a_setup_that_hangs_ends_at_its_deadline_with_its_children(tmp_path: Pat
         made(place)
 
 
-@pytest.mark.req("K32", "RULE09", "A21")
+@pytest.mark.req("K32", "RULE9", "A21")
 def test_a_pending_tree_is_on_the_hub_before_anybody_may_name_it(place: Place) -> None:
     own, allocation = made(place)
     write_files(allocation.path, {"new.txt": "new\n"})
@@ -142,7 +142,7 @@ def test_a_pending_tree_is_on_the_hub_before_anybody_may_name_it(place: Place) -
     assert [(row.event, row.detail["ref"]) for row in place.intents] == [("push_requested", ref)]
 
 
-@pytest.mark.req("RULE08")
+@pytest.mark.req("RULE8")
 def test_the_same_pending_tree_is_the_same_commit_and_keeping_it_again_is_no_error(place: Place) -> None:
     own, allocation = made(place)
     tree = own.snapshot(allocation.path)
@@ -159,7 +159,7 @@ def test_a_later_state_of_the_same_call_takes_the_place_of_the_earlier_one(place
     assert place.on_hub(f"refs/crw/flow/{RUN}/pending/{place.rows[0].call_id}") == commit
 
 
-@pytest.mark.req("RULE09")
+@pytest.mark.req("RULE9")
 def test_a_hub_that_stays_away_keeps_the_terminal_row_from_being_written(place: Place) -> None:
     own, allocation = made(place)
     place.hub.rename(place.root / "away")
