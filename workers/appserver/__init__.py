@@ -22,6 +22,8 @@ definitive, `AnswerLost` is looked up and never repeated. What can go wrong:
 
 * the server dies: open requests and waits raise AnswerLost, `on_exit` is told, the
   next `connection()` starts a new generation, at most five within a minute;
+* it grows with every thread it has loaded and unloads none: when nobody holds a
+  connection and it has loaded many, the next `connection()` starts a new generation;
 * it answers nothing: each request has a deadline;
 * it starts with a broken configuration: SettingsError at the start;
 * a turn is running where one is sent: TurnActive, thanks to the schema guard (`guard`);

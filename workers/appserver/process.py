@@ -10,6 +10,7 @@ Source: Task Monki document, "Process topology" and "shutdown"; protocol rules 4
 from __future__ import annotations
 
 import contextlib
+import resource
 import secrets
 import subprocess
 import threading
@@ -69,6 +70,8 @@ class AppServer:
         self.version = ""
         self.router = Router()
         self.gone = threading.Event()
+        # Threads the server has loaded: it unloads none, and each costs it memory and descriptors (measured).
+        self.loaded: set[str] = set()
         self._launch = launch
         self._on_exit = on_exit
         self._child: subprocess.Popen[bytes] | None = None
@@ -135,7 +138,7 @@ class AppServer:
                     cwd=self._launch.home,
                     env=self._launch.environment,
                     start_new_session=True,
-                    preexec_fn=die_with_parent,
+                    preexec_fn=_prepare_child,
                     pass_fds=self._launch.pass_fds,
                 )
         except OSError as error:
@@ -198,6 +201,13 @@ class AppServer:
             mend = f"mend codex.config or {self._launch.home / 'config.toml'}"
             raise SettingsError(f"the App Server's configuration is broken ({error}); {mend}") from None
         self.config: dict[str, Any] = config.get("config") or {}
+
+
+def _prepare_child() -> None:
+    """In the child before it runs: die with its parent, and have room for the descriptors of many threads."""
+    die_with_parent()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def read_user_agent(user_agent: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ log = get_logger()
 
 _STARTS = 5
 _STARTS_WITHIN_SECONDS = 60.0
+_LOADED_THREADS = 200
 _BUILT_IN_PROVIDER = "openai"
 
 
@@ -40,7 +42,7 @@ class AppServerConnection:
     def __init__(self, server: AppServer, models: list[str]) -> None:
         self.generation = server.generation
         self.version = server.version
-        self.threads = Threads(server.rpc)
+        self.threads = Threads(server.rpc, server.loaded)
         self.turns = Turns(server.rpc, server.router)
         self._server = server
         self._models = models
@@ -131,12 +133,15 @@ class AppServerService:
         self._on_exit = on_exit
         self._lock = threading.Lock()
         self._server: AppServer | None = None
-        self._connection: AppServerConnection | None = None
+        self._held: weakref.WeakSet[AppServerConnection] = weakref.WeakSet()
         self._started_at: deque[float] = deque(maxlen=_STARTS)
         self._stopped = False
 
     def connection(self) -> AppServerConnection:
-        """The live connection; starts a server when there is none.
+        """A connection to the live server; starts one when there is none.
+
+        Whoever has a connection keeps its generation from being renewed: keep it as
+        long as its threads matter, and let it go afterwards.
 
         Raises:
             SettingsError: it cannot be started as it is configured.
@@ -145,15 +150,25 @@ class AppServerService:
         with self._lock:
             if self._stopped:
                 raise NotSent("this worker's App Server was stopped")
-            if self._connection is None or not self._connection.alive:
-                self._connection = self._start()
-            return self._connection
+            if self._server is not None and self._server.alive and self._is_worn(self._server):
+                log.info("app_server_renewed", generation=self._server.generation, threads=len(self._server.loaded))
+                self._server.stop()
+                self._started_at.clear()
+            if self._server is None or not self._server.alive:
+                self._server = self._start()
+            connection = AppServerConnection(self._server, self._settings.models)
+            self._held.add(connection)
+            return connection
+
+    def _is_worn(self, server: AppServer) -> bool:
+        """Whether a server has loaded many threads and nobody works on any: it unloads none by itself."""
+        return len(server.loaded) >= _LOADED_THREADS and not self._held
 
     def stop(self) -> None:
         """End the server for good; requests that are open lose their answers."""
         with self._lock:
             self._stopped = True
-            server, self._server, self._connection = self._server, None, None
+            server, self._server = self._server, None
         if server is not None:
             server.stop()
 
@@ -161,7 +176,7 @@ class AppServerService:
         """What two hosts with the same login have in common, for their registration."""
         return account_digest(prepare_home(self._settings, self._state_dir))
 
-    def _start(self) -> AppServerConnection:
+    def _start(self) -> AppServer:
         now = time.monotonic()
         if len(self._started_at) == _STARTS and now - self._started_at[0] < _STARTS_WITHIN_SECONDS:
             raise NotSent(
@@ -182,12 +197,12 @@ class AppServerService:
             before_send=self._before_send,
         )
         try:
-            self._server = AppServer.start(launch, self._on_exit)
+            server = AppServer.start(launch, self._on_exit)
         except HostError as error:
             # Nothing of a call was asked of a server that did not come up.
             raise NotSent(f"the App Server did not start: {error}; its own words are in {self._log_file}") from error
-        self._refuse_unasked_servers(self._server)
-        return AppServerConnection(self._server, self._settings.models)
+        self._refuse_unasked_servers(server)
+        return server
 
     def _refuse_unasked_servers(self, server: AppServer) -> None:
         unasked = find_unasked_servers(server.config, self._settings.config) if self._settings.local_only else []

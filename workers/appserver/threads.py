@@ -151,10 +151,11 @@ def _params(wanted: ThreadSettings) -> dict[str, Any]:
 
 
 class Threads:
-    """The threads of one connection."""
+    """The threads of one connection. `loaded` takes the id of each thread that the server has in memory."""
 
-    def __init__(self, rpc: Rpc) -> None:
+    def __init__(self, rpc: Rpc, loaded: set[str]) -> None:
         self._rpc = rpc
+        self._loaded = loaded
 
     def start(self, wanted: ThreadSettings, before_send: BeforeSend | None = None) -> Thread:
         """Make a persistent thread. Its first turn is sent directly, never after a resume.
@@ -184,7 +185,7 @@ class Threads:
         return read_thread(self._rpc.request("thread/read", {"threadId": thread_id, "includeTurns": False}))
 
     def release(self, thread_id: str) -> None:
-        """Hear no more of a thread: its turns run on, the server may unload it."""
+        """Hear no more of a thread. Its turns run on, and the server keeps it loaded."""
         self._rpc.request("thread/unsubscribe", {"threadId": thread_id})
 
     def _make(

@@ -17,6 +17,7 @@ from shared.base.errors import NotSent, Refused, SettingsError
 from tests.fakehost.install import FakeHost
 from tests.integration.appserver.conftest import MakeService
 from tests.waiting import wait_until
+from workers.appserver import ThreadSettings
 
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -107,6 +108,31 @@ def test_a_server_that_is_killed_is_started_again_under_a_new_generation(make_se
     os.killpg(first._server.pid, signal.SIGKILL)
     wait_until(lambda: not first.alive, 5, "the death to be noticed")
     assert service.connection().generation != first.generation
+
+
+def test_a_server_with_many_threads_is_renewed_when_nobody_uses_it(
+    make_service: MakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.appserver.service._LOADED_THREADS", 2)
+    service = make_service()
+
+    def new_generation() -> str:
+        return service.connection().generation
+
+    first = service.connection()
+    generation = first.generation
+    wanted = ThreadSettings(str(tmp_path), "m", "high", "read-only", "x", "crw:r1/c1/1")
+    for _ in range(2):
+        first.threads.start(wanted)
+    # A call that still has its connection may have a thread without a turn, which no restart survives.
+    assert new_generation() == generation
+    del first
+    assert new_generation() != generation
+
+
+def test_the_server_may_open_as_many_files_as_the_machine_allows(make_service: MakeService) -> None:
+    soft, hard = psutil.Process(make_service().connection()._server.pid).rlimit(psutil.RLIMIT_NOFILE)
+    assert soft == hard
 
 
 @pytest.mark.req("T39")
