@@ -1,0 +1,92 @@
+"""`crw up` as a user types it: a farm that other terminals find, that keeps its data and ends as a whole."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from deploy.demo.repository import make_repository
+from deploy.demo.run import FLOW, GOAL
+from tests.acceptance.programs import CRW, assert_nothing_runs, running_with, started, user_environment, wait_for_words
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+READY = "Ctrl-C stops everything"
+
+
+def _crw(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*CRW, *arguments],
+        env=user_environment(home),
+        cwd=home,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def _json(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _ask_flower(text: str, password_file: Path) -> int:
+    address = re.search(r"http://[\d.]+:\d+", text)
+    assert address is not None
+    request = urllib.request.Request(f"{address[0]}/api/tasks")
+    login = f"crw:{password_file.read_text().strip()}"
+    request.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return len(json.loads(answer.read()))
+
+
+def test_another_terminal_runs_a_flow_without_any_configuration_and_the_data_stays(tmp_path: Path) -> None:
+    home, log = tmp_path / "home", tmp_path / "log"
+    home.mkdir()
+    repository = make_repository(home / "wordkit")
+    arguments = json.dumps({"goal": GOAL, "check": f"{shlex.quote(sys.executable)} -m unittest"})
+    start = ("flow", "start", str(FLOW), "--repo", str(repository), "--args", arguments, "--key", "k1", "--json")
+    with started((*CRW, "up", "--scripted"), user_environment(home), home, log) as up:
+        wait_for_words(log, READY, up, 60)
+        text = log.read_text()
+        password_file = home / ".local" / "state" / "crw" / "flower-password"
+        assert text.count(password_file.read_text().strip()) == 1 and password_file.stat().st_mode & 0o777 == 0o600
+        assert _json(_crw(home, *start, "--wait"))["status"] == "completed"
+        assert _ask_flower(text, password_file) > 5
+        second = _crw(home, "up")
+        assert (second.returncode, second.stdout) == (2, "") and "already runs" in second.stderr
+        up.send_signal(signal.SIGINT)
+        assert up.wait(60) == 0
+    assert_nothing_runs(home)
+    assert _crw(home, "flow", "ps").returncode == 2
+    with started((*CRW, "up", "--scripted"), user_environment(home), home, log) as up:
+        wait_for_words(log, READY, up, 60)
+        assert "kept in" not in log.read_text()
+        # The same key is the same run: it is there, it is over, nothing runs again.
+        assert _json(_crw(home, *start))["created"] is False
+        up.terminate()
+        assert up.wait(60) == 0
+    assert_nothing_runs(home)
+
+
+def test_a_process_that_dies_takes_the_farm_down_and_its_last_words_are_said(tmp_path: Path) -> None:
+    home, log = tmp_path / "home", tmp_path / "log"
+    home.mkdir()
+    with started((*CRW, "up", "--scripted"), user_environment(home), home, log) as up:
+        wait_for_words(log, READY, up, 60)
+        scheduler = next(line for line in running_with(home) if "scheduler.service" in line)
+        psutil.Process(int(scheduler.split()[0])).kill()
+        assert up.wait(60) == 1
+    assert "scheduler ended with status -9" in log.read_text()
+    assert_nothing_runs(home)
