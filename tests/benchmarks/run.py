@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks import farm_speed, replay
+from tests.benchmarks import farm_speed, journal_speed, replay
 from tests.benchmarks.bench import REPETITIONS, Bench, Figure
 from tests.farm import ROOT
 
@@ -27,6 +27,8 @@ MEASURES: dict[str, Callable[[Bench], list[Figure]]] = {
     "fan_out": farm_speed.fan_out,
     "sequential": farm_speed.sequential,
     "replay": replay.replay,
+    "writing": journal_speed.writing,
+    "growth": journal_speed.growth,
 }
 
 

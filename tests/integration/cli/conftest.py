@@ -14,7 +14,7 @@ from deploy.embedded import Valkey
 from scheduler.cli import main as program
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
-from tests.farms import Farm as JournalFarm
+from tests.journal_farm import Farm as JournalFarm
 from tests.repositories import git, write_files
 
 SETTINGS = """

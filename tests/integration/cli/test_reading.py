@@ -17,8 +17,8 @@ from shared.journal import artifacts
 from shared.journal.append import RunRows
 from shared.journal.database import Database
 from shared.model.rows import NewCallRow, NewEventRow
-from tests.farms import Farm as JournalFarm
 from tests.integration.cli.conftest import Crw
+from tests.journal_farm import Farm as JournalFarm
 from tests.services import run_sql
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
-from tests.farms import Farm
+from tests.journal_farm import Farm
 
 
 @pytest.fixture

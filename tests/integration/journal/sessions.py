@@ -13,7 +13,7 @@ from shared.journal.members import CallRows, Member, RunRows
 from shared.journal.parameters import append_parameters
 from shared.journal.queries.writing import APPEND, CLAIM
 from shared.model.rows import NewCallRow
-from tests.farms import Farm
+from tests.journal_farm import Farm
 from tests.waiting import wait_until
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from shared.journal import artifacts, claims, hosts, outbox, progress, read, run
 from shared.journal.append import JournalWriter, RunRows
 from shared.journal.database import Database
 from shared.model.rows import NewCallRow, NewEventRow
-from tests.farms import Farm, make_identity
+from tests.journal_farm import Farm, make_identity
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from shared.base.errors import BudgetSpent, RightLost, RowRefused, RunStopping, 
 from shared.journal import claims, read, runs
 from shared.journal.append import CallRows, EndedCall, RunRows
 from shared.model.rows import CallRow, EventRow, NewCallRow, NewEventRow
-from tests.farms import Farm
+from tests.journal_farm import Farm
 
 
 @pytest.mark.req("J01", "J02", "J38")

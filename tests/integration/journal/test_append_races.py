@@ -14,8 +14,8 @@ from shared.journal.append import CallRows, JournalWriter, RunRows
 from shared.journal.encoding import encode
 from shared.journal.group import AppendConnection
 from shared.model.rows import NewCallRow, NewEventRow
-from tests.farms import Farm
 from tests.integration.journal.sessions import session, waiting
+from tests.journal_farm import Farm
 
 PLACED = NewCallRow("placed")
 

@@ -9,8 +9,8 @@ from shared.journal import claims, hosts, outbox, read, runs
 from shared.journal.append import Claim
 from shared.journal.claims import Denied
 from shared.model.rows import NewCallRow
-from tests.farms import Farm, make_identity
 from tests.integration.journal.sessions import session, waiting
+from tests.journal_farm import Farm, make_identity
 from tests.waiting import wait_until
 
 

@@ -18,7 +18,7 @@ from shared.journal import read
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database, upgrade
 from shared.model.rows import CallRow, NewCallRow
-from tests.farms import Farm
+from tests.journal_farm import Farm
 from tests.waiting import wait_until
 
 

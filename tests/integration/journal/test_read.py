@@ -9,7 +9,7 @@ import pytest
 from shared.journal import read
 from shared.journal.append import JournalWriter, RunRows
 from shared.model.rows import CallRow, NewCallRow, NewEventRow
-from tests.farms import Farm
+from tests.journal_farm import Farm
 
 
 @pytest.mark.req("RULE17", "J39", "J40")

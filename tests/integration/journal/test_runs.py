@@ -13,7 +13,7 @@ from shared.journal.append import EndedCall, RunRows
 from shared.journal.database import Database
 from shared.journal.tables import RUN_IDENTITY
 from shared.model.rows import NewCallRow, NewEventRow
-from tests.farms import SCRIPT, Farm, make_spec
+from tests.journal_farm import SCRIPT, Farm, make_spec
 
 SOURCES = {"flow.py": SCRIPT}
 

@@ -14,7 +14,7 @@ from shared.base.errors import RightLost, StoreError
 from shared.journal import claims, hosts, runs
 from shared.journal.append import Claim, JournalWriter, RunLease, RunRows
 from shared.model.rows import NewCallRow
-from tests.farms import Farm
+from tests.journal_farm import Farm
 from tests.waiting import wait_until
 
 # Each names something that must never be found afterwards.

@@ -11,7 +11,7 @@ from shared.journal import submit as submitting
 from shared.journal.database import Database
 from shared.journal.runs import list_runs, load_spec
 from shared.journal.submit import NewRun, check_keys, submit, submit_many
-from tests.farms import SCRIPT, make_spec
+from tests.journal_farm import SCRIPT, make_spec
 
 
 def new_run(number: int, key: str | None) -> NewRun:
