@@ -192,6 +192,7 @@ class Threads:
         self, method: str, params: Mapping[str, Any], wanted: ThreadSettings, before_send: BeforeSend | None
     ) -> Thread:
         thread = read_thread(self._rpc.request(method, params, before_send=before_send))
+        self._loaded.add(thread.id)
         differences = find_differences(thread, wanted)
         if differences:
             names = ", ".join(
