@@ -98,8 +98,11 @@ def _with_parents(paths: set[str]) -> Iterator[str]:
 
 
 _REOPENS = frozenset(
-    {"prepared", "thread_requested", "fork_requested", "turn_requested", "thread_started", "turn_started"}
-)
+    {
+        "prepared", "thread_requested", "fork_requested", "turn_requested", "thread_started", "turn_started",
+        "recovery_cleared",
+    }
+)  # fmt: skip
 
 
 def is_ended(rows: Sequence[CallRow]) -> bool:

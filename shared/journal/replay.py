@@ -1,9 +1,10 @@
 """Rows of a call to its result: the one function for live results and for replayed ones.
 
 Nothing else is asked: not the host, not another table. A call has a result only
-while it is ended: `prepared` (or a row of a later attempt) starts an attempt, and a
-thread or turn that is asked for or starts after a terminal row opens the call
-again, so the end of an earlier attempt is never shown with the thread of a later one.
+while it is ended: `prepared` starts an attempt, and a thread or turn that is asked for
+or starts after a terminal row, a recovery that begins or any row of a later attempt
+opens the call again, so the end of an earlier attempt is never shown with the thread of
+a later one.
 Source: journal document, "The replayed CallResult".
 """
 
@@ -13,13 +14,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from shared.base.canonical import parse
+from shared.model.call_state import begins_attempt
 from shared.model.events import TERMINAL_WORDS
 from shared.model.outcome import Ended, Meta, Status
 from shared.model.rows import CallRow
 
 _REOPENING = frozenset(
-    {"thread_requested", "fork_requested", "turn_requested", "thread_started", "fork_started", "turn_started"}
-)
+    {
+        "thread_requested", "fork_requested", "turn_requested", "thread_started", "fork_started", "turn_started",
+        "recovery_cleared",
+    }
+)  # fmt: skip
 _AGENT = "agent"
 
 
@@ -33,10 +38,12 @@ def read_call_result(rows: Sequence[CallRow]) -> Ended | None:
     attempt: list[CallRow] = []
     terminal: CallRow | None = None
     for row in rows:
-        if row.event == "prepared":
+        if begins_attempt(row):
             prepared = row
-        if row.event == "prepared" or (attempt and row.attempt > attempt[-1].attempt):
             attempt, terminal = [], None
+        elif attempt and row.attempt > attempt[-1].attempt:
+            # It goes on in place: one more attempt of what the same prepared row asked.
+            terminal = None
         attempt.append(row)
         if row.event in TERMINAL_WORDS:
             terminal = row

@@ -66,6 +66,8 @@ ROW_KINDS: dict[str, RowKind] = _table(
     RowKind("turn_started", _O, "the server took the turn"),
     RowKind("user_message_seen", _O, "the turn's input is on the server's disk"),
     RowKind("turn_ended", _O, "the turn ended: its status, usage and transcript"),
+    RowKind("turn_lost", _O, "the turn provably was not delivered: the evidence, and that its input may be sent again"),
+    RowKind("recovery_cleared", _O, "an unknown outcome was looked up on its host and proven: the evidence"),
     RowKind("interrupted", _O, "the interrupted turn was seen ended"),
     RowKind("usage", _O, "tokens a turn has used so far"),
     RowKind("command_ended", _O, "the op's command ended: status, seconds, log"),

@@ -1,0 +1,262 @@
+"""How far the newest attempt of a call came, and what settles it. Pure: rows in, facts out.
+
+An intent says that a request may have left, an observation that something was seen. A
+crash loses observations, never intents: so what follows here from an intent alone is
+"may have happened", and only the host of the call can say more.
+
+    not_asked       nothing was asked of the App Server: the call may run from its start
+    thread_asked    a thread was asked for and no turn sent on it: it has no effect and is made again
+    turn_open       a turn was asked for and not seen ended: it is looked up, never sent again
+    turn_ended      every turn was seen ended or proven not delivered: the call goes on behind the last
+    ended           the attempt has its terminal row
+
+Source: journal document, "Persistence" and "Held calls"; App Server document, "The App Server backend".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
+from typing import Any
+
+from shared.model.events import TERMINAL_WORDS
+from shared.model.operation import parse_operation
+from shared.model.rows import CallRow
+
+
+class Step(StrEnum):
+    """How far an attempt came."""
+
+    NOT_ASKED = "not_asked"
+    THREAD_ASKED = "thread_asked"
+    TURN_OPEN = "turn_open"
+    TURN_ENDED = "turn_ended"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The process that a request left from, as its intent names it: what an absence is held against.
+
+    Shape: `worker_id` has its pid and start time in `farm_workers`; `home_id` is the state
+    directory's own; `generation` the App Server's; `space_mark` the last alarm of free
+    space the host had then.
+    """
+
+    host: str
+    worker_id: str
+    boot_id: str
+    home_id: str
+    generation: str
+    space_mark: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for an intent's detail."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, detail: Mapping[str, Any]) -> Origin | None:
+        """From an intent's detail; None for one that did not say all of it."""
+        values = {field.name: detail.get(field.name) for field in fields(cls)}
+        return None if None in values.values() else cls(**values)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class SentTurn:
+    """A turn that was announced.
+
+    Shape:
+        packet: what its input was made of, None when the intent did not say.
+        first: whether this call made the thread and this is the first turn on it.
+        turn_id: the server's id, None when its answer was not recorded.
+        delivered: its input was seen on the server's disk.
+        interrupt: why it was to be interrupted, None when it was not.
+        ended, lost: the row that saw its end, or that proved it was not delivered.
+    """
+
+    ordinal: int
+    operation: str
+    thread_id: str
+    origin: Origin | None = None
+    packet: Mapping[str, Any] | None = None
+    repair: bool = False
+    first: bool = False
+    turn_id: str | None = None
+    delivered: bool = False
+    interrupt: str | None = None
+    ended: CallRow | None = None
+    lost: CallRow | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether what came of it is not known from the rows."""
+        return self.ended is None and self.lost is None
+
+    @property
+    def cut(self) -> bool:
+        """Whether it was ended by the death of what ran it, or never came to run."""
+        return self.lost is not None or bool(self.ended is not None and self.ended.detail.get("cut"))
+
+
+@dataclass(frozen=True)
+class CallState:
+    """The newest attempt of a call, with what was done in place under later attempts of the same `prepared` row.
+
+    Shape:
+        placed: the newest `placed` row.
+        creations: how many threads were asked for: the newest creation's ordinal.
+        thread: the `thread_started` row of the thread in use; None when there is none, or it is gone.
+        terminal: the row that ended it, None while it is open.
+    """
+
+    prepared: CallRow | None = None
+    placed: CallRow | None = None
+    creations: int = 0
+    thread: CallRow | None = None
+    turns: tuple[SentTurn, ...] = ()
+    terminal: CallRow | None = None
+
+    @property
+    def step(self) -> Step:
+        """How far it came."""
+        if self.terminal is not None:
+            return Step.ENDED
+        if self.turns:
+            return Step.TURN_OPEN if self.turns[-1].open else Step.TURN_ENDED
+        return Step.THREAD_ASKED if self.creations else Step.NOT_ASKED
+
+    @property
+    def last_turn(self) -> SentTurn | None:
+        """The turn that was sent last."""
+        return self.turns[-1] if self.turns else None
+
+    @property
+    def turns_sent(self) -> int:
+        """The newest turn's ordinal: no later send may use it again."""
+        return max((turn.ordinal for turn in self.turns), default=0)
+
+    @property
+    def repair_used(self) -> bool:
+        """Whether the call's one repair turn was delivered or may have been."""
+        return any(turn.repair and turn.lost is None for turn in self.turns)
+
+    @property
+    def cuts(self) -> int:
+        """How many turns died with what ran them."""
+        return sum(turn.cut for turn in self.turns)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it ended without anybody knowing what came of it, and that was not cleared since."""
+        return self.terminal is not None and self.terminal.event == "outcome_unknown"
+
+
+_CREATIONS = frozenset({"thread_requested", "fork_requested"})
+_STARTS = frozenset({"thread_started", "fork_started"})
+
+
+def read_call_state(rows: Sequence[CallRow]) -> CallState:
+    """Fold a call's rows, oldest first, from its newest `prepared` row on."""
+    state = CallState()
+    for row in rows:
+        state = _take(state, row)
+    return state
+
+
+def begins_attempt(row: CallRow) -> bool:
+    """Whether a row says what is asked: `prepared`, or the one row of a call that ended as it began."""
+    return row.event == "prepared" or "input_digest" in row.detail
+
+
+def _take(state: CallState, row: CallRow) -> CallState:
+    word = row.event
+    if begins_attempt(row):
+        state = CallState(prepared=row)
+    if word in TERMINAL_WORDS:
+        return replace(state, terminal=row)
+    if word in _CREATIONS or word in _STARTS or word in ("turn_requested", "turn_started", "recovery_cleared"):
+        state = replace(state, terminal=None)
+    if word == "placed":
+        return replace(state, placed=row)
+    if word in _CREATIONS:
+        return replace(state, creations=state.creations + 1, thread=None)
+    if word in _STARTS:
+        return replace(state, thread=row)
+    if word == "turn_requested":
+        return replace(state, turns=(*state.turns, _sent_turn(state, row)))
+    if not state.turns:
+        return state
+    last = _see(state.turns[-1], row)
+    gone = last.lost is row and bool(row.detail.get("thread_gone"))
+    return replace(state, turns=(*state.turns[:-1], last), thread=None if gone else state.thread)
+
+
+def _sent_turn(state: CallState, row: CallRow) -> SentTurn:
+    operation = str(row.operation or row.detail.get("operation"))
+    parsed = parse_operation(operation)
+    thread_id = str(row.thread_id or "")
+    earlier = any(turn.thread_id == thread_id and turn.lost is None for turn in state.turns)
+    return SentTurn(
+        ordinal=parsed[1] if parsed else state.turns_sent + 1,
+        operation=operation,
+        thread_id=thread_id,
+        origin=Origin.read(row.detail),
+        packet=row.detail.get("packet"),
+        repair=bool(row.detail.get("repair")),
+        first=state.creations > 0 and not earlier,
+    )
+
+
+def _see(turn: SentTurn, row: CallRow) -> SentTurn:
+    """What a row behind a turn's intent says about it."""
+    if row.event == "turn_started":
+        return replace(turn, turn_id=row.turn_id)
+    if row.event == "user_message_seen":
+        return replace(turn, delivered=True)
+    if row.event == "interrupt_requested":
+        return replace(turn, turn_id=row.turn_id or turn.turn_id, interrupt=str(row.detail.get("reason")))
+    if row.event == "turn_ended":
+        return replace(turn, turn_id=row.turn_id or turn.turn_id, ended=row)
+    if row.event == "turn_lost":
+        return replace(turn, lost=row)
+    return turn
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """What a call waits for, in words. `recover` is the call that `crw flow recover` has to settle first, if any."""
+
+    words: str
+    recover: str | None = None
+
+
+RECOVERY_HOLD = "recovery_hold"
+
+
+def read_settlement(rows: Sequence[CallRow]) -> Settlement | None:
+    """What settles a call that has no result of its own; None for one that is open or has its result."""
+    state = read_call_state(rows)
+    row = state.terminal
+    if row is None:
+        return None
+    reason = str(row.detail.get("reason") or row.event)
+    if row.event == "outcome_unknown":
+        return Settlement(_unknown_words(state, row, reason), row.call_id)
+    if row.event != "held":
+        return None
+    if reason == RECOVERY_HOLD:
+        other = row.detail.get("unknown_call")
+        return Settlement(
+            f"its node holds until the outcome of call {other} is known", str(other) if other is not None else None
+        )
+    said = f": {row.detail['error']}" if row.detail.get("error") else ""
+    return Settlement(f"held ({reason}{said}); a resume of its run goes on with it")
+
+
+def _unknown_words(state: CallState, row: CallRow, reason: str) -> str:
+    turn = state.last_turn
+    asked = f"turn t{turn.ordinal} was asked for" if turn is not None else "the App Server was asked"
+    where = f" on host {row.host}" if row.host else ""
+    said = f": {row.detail['error']}" if row.detail.get("error") else ""
+    return f"{asked}{where} and what came of it is not known ({reason}{said})"
