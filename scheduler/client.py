@@ -291,5 +291,10 @@ class Farm:
 
 def outcome_sentence(outcome: Outcome) -> str:
     """How a run ended, in one sentence."""
-    kind = f" ({outcome.error_kind})" if outcome.error_kind else ""
-    return f"run {outcome.run_id} {outcome.status}{kind}" + (f": {outcome.message}" if outcome.message else "")
+    words = end_words(outcome.status, outcome.error_kind)
+    return f"run {outcome.run_id} {words}" + (f": {outcome.message}" if outcome.message else "")
+
+
+def end_words(status: str, error_kind: str | None) -> str:
+    """How a run ended; the kind of its error where the status does not say it already."""
+    return f"{status} ({error_kind})" if error_kind and error_kind not in status else status

@@ -7,7 +7,7 @@ import click
 from scheduler.cli.options import json_option, run_argument
 from scheduler.cli.output import note, record, say
 from scheduler.cli.render_run import waiting_words
-from scheduler.client import Farm
+from scheduler.client import Farm, end_words
 from shared.base.errors import StillRunning
 from shared.base.ids import RunId
 from shared.journal.hosts import list_schedulers
@@ -54,7 +54,7 @@ def command(run: RunId, seconds: float, as_json: bool) -> int:
     elif before.state == "ended":
         say(f"run {run} had ended before: {outcome.status}")
     else:
-        say(f"run {run} {outcome.status}" + (f" ({outcome.error_kind})" if outcome.error_kind else ""))
+        say(f"run {run} {end_words(outcome.status, outcome.error_kind)}")
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from datetime import datetime
 
 import click
@@ -12,15 +13,17 @@ from rich.live import Live
 from scheduler.cli.flow_result import exit_status, print_outcome
 from scheduler.cli.options import json_option, run_argument
 from scheduler.cli.output import is_terminal, record, say
-from scheduler.cli.render_live import live_view
-from scheduler.cli.render_rows import row_line, row_record
+from scheduler.cli.render_live import doing_words, live_view
+from scheduler.cli.render_rows import doing_line, row_line, row_record
 from scheduler.cli.view import RunView
 from scheduler.client import Farm
 from scheduler.following import Cursor, Patience
 from shared.base.errors import StoreUnavailable
 from shared.base.ids import RunId
 from shared.journal.database import clock
+from shared.journal.progress import Progress
 from shared.journal.progress import load as load_progress
+from shared.model.rows import Row
 
 _REDRAW_SECONDS = 0.5
 
@@ -54,49 +57,78 @@ def watch_run(farm: Farm, run: str, *, after: int, as_json: bool, plain: bool = 
     """Show a run's rows from behind `after` until it has ended."""
     cursor = farm.cursor(run, after)
     try:
-        if not as_json and not plain and is_terminal():
-            _draw(farm, cursor)
+        if as_json:
+            for row in cursor.follow():
+                record(row_record(row))
+        elif plain or not is_terminal():
+            _follow(farm, cursor, _Lines().show, farm.settings.poll_seconds)
         else:
-            _print(cursor, as_json)
+            _draw(farm, cursor)
     except StoreUnavailable as error:
         raise StoreUnavailable(f"{error}; go on with 'crw flow watch {run} --after {cursor.seq}'") from None
     finally:
         cursor.close()
 
 
-def _print(cursor: Cursor, as_json: bool) -> None:
-    for row in cursor.follow():
-        if as_json:
-            record(row_record(row))
-        elif line := row_line(row):
-            say(line)
-            sys.stdout.flush()
+Progresses = dict[str, Progress]
+Show = Callable[[list[Row], RunView, Progresses], None]
+
+
+def _follow(farm: Farm, cursor: Cursor, show: Show, pause_seconds: float) -> None:
+    """Give `show` what is new, again and again, until the run has ended; a database that is away is waited for."""
+    view = RunView(cursor.run_id)
+    patience = Patience()
+    while True:
+        rows: list[Row] = []
+        progress: Progresses = {}
+        try:
+            _read_all(cursor, rows)
+            progress = {one.call_id: one for one in load_progress(farm.database, cursor.run_id)}
+            patience.restore()
+        except StoreUnavailable as error:
+            patience.lose(error)
+        for row in rows:
+            view.add(row)
+        show(rows, view, progress)
+        if cursor.ended:
+            return
+        cursor.wait(pause_seconds)
+
+
+def _read_all(cursor: Cursor, rows: list[Row]) -> None:
+    """Add every row there is to `rows`; what was read stays in it when the database goes away in between."""
+    rows += cursor.read()
+    while cursor.more:
+        rows += cursor.read()
+
+
+class _Lines:
+    """Rows as lines, and what an agent does when it does something else than before."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, str] = {}
+
+    def show(self, rows: list[Row], view: RunView, progress: Progresses) -> None:
+        """Print what is new."""
+        for row in rows:
+            if line := row_line(row):
+                say(line)
+        for call in view.open_calls:
+            doing = doing_words(call, progress.get(call.call_id))
+            if doing and self._said.get(call.call_id) != doing:
+                self._said[call.call_id] = doing
+                say(doing_line(call, doing))
+        sys.stdout.flush()
 
 
 def _draw(farm: Farm, cursor: Cursor) -> None:
-    view = RunView(cursor.run_id)
     console = Console(highlight=False)
-    patience = Patience()
     # The database's clock wrote the rows; this machine's may be off.
     offset = clock(farm.database) - datetime.now().astimezone()
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        while True:
-            try:
-                _read_all(cursor, view)
-                progress = {one.call_id: one for one in load_progress(farm.database, cursor.run_id)}
-                patience.restore()
-            except StoreUnavailable as error:
-                patience.lose(error)
+
+        def show(_rows: list[Row], view: RunView, progress: Progresses) -> None:
             now = datetime.now().astimezone() + offset
             live.update(live_view(view, progress, now, height=console.height, width=console.width), refresh=True)
-            if cursor.ended:
-                return
-            cursor.wait(_REDRAW_SECONDS)
 
-
-def _read_all(cursor: Cursor, view: RunView) -> None:
-    while True:
-        for row in cursor.read():
-            view.add(row)
-        if not cursor.more:
-            return
+        _follow(farm, cursor, show, _REDRAW_SECONDS)

@@ -7,10 +7,12 @@ are taken out before they reach a terminal, and rich never reads them as markup.
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -93,6 +95,15 @@ def one_line(text: str, width: int | None = None) -> str:
     return line
 
 
+def plain_command(command: str) -> str:
+    """A command without the shell that codex wraps around it: `/bin/bash -lc 'make test'` is `make test`."""
+    try:
+        parts = shlex.split(command)
+    except ValueError:
+        return command
+    return parts[2] if len(parts) == 3 and parts[1] in ("-lc", "-c") else command
+
+
 def count(number: int | None) -> str:
     """A number for people: 950, 1.2k, 3.4M; `-` when there is none."""
     if number is None:
@@ -101,6 +112,11 @@ def count(number: int | None) -> str:
         if number >= size:
             return f"{number / size:.1f}{unit}"
     return str(number)
+
+
+def time_of_day(moment: datetime) -> str:
+    """A moment as this machine's clock on the wall would show it."""
+    return f"{moment.astimezone():%H:%M:%S}"
 
 
 def duration(seconds: float | None) -> str:

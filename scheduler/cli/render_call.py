@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from scheduler.cli.output import clean, count, one_line
+from scheduler.cli.output import clean, count, one_line, plain_command, time_of_day
 from scheduler.cli.render_run import status_words
 from scheduler.cli.view import CallView
 from shared.model.outcome import Ended
@@ -30,6 +30,7 @@ def call_facts(call: CallView, rows: Sequence[CallRow]) -> list[tuple[str, str]]
         ("label", call.label),
         ("pair", " ".join(str(part) for part in pair) if isinstance(pair, (list, tuple)) else None),
         ("state", status_words(call)),
+        ("error", _error(rows)),
         ("host", call.host),
         ("thread", newest["thread_id"]),
         ("turns", str(call.turns) if call.turns else None),
@@ -45,6 +46,12 @@ def call_facts(call: CallView, rows: Sequence[CallRow]) -> list[tuple[str, str]]
     return [(name, value) for name, value in facts if value]
 
 
+def _error(rows: Sequence[CallRow]) -> str | None:
+    """What went wrong in the newest attempt, in the words of whoever saw it."""
+    found = rows[-1].detail.get("error")
+    return None if found is None else str(found)
+
+
 def _newest(rows: Sequence[CallRow]) -> dict[str, str | None]:
     """For each plain column the newest value that a row has."""
     names = ("thread_id", "worktree_path", "start_commit", "pending_tree", "held_tree", "result_digest")
@@ -53,10 +60,12 @@ def _newest(rows: Sequence[CallRow]) -> dict[str, str | None]:
 
 def rows_lines(rows: Sequence[CallRow]) -> list[str]:
     """One line a row: number, time, word and what its detail says."""
-    return [
-        f"{row.seq:>6}  {row.written_at:%H:%M:%S}  {row.event:<17} {one_line(_detail_words(row.detail), _WORD_WIDTH)}"
-        for row in rows
-    ]
+    return [_row_line(row) for row in rows]
+
+
+def _row_line(row: CallRow) -> str:
+    words = one_line(_detail_words(row.detail), _WORD_WIDTH)
+    return f"{row.seq:>6}  {time_of_day(row.written_at)}  {row.event:<17} {words}".rstrip()
 
 
 # These are shown in full elsewhere or are too long for a line.
@@ -110,7 +119,8 @@ def _entry_lines(entry: Mapping[str, Any]) -> list[str]:
     if kind == "command":
         status = entry.get("exit_status")
         how = str(entry.get("status") or "not ended") if status is None else f"exit {status}"
-        return _block(f"ran ({how})", f"$ {entry.get('command', '')}\n{_tail(str(entry.get('output') or ''))}".rstrip())
+        command = plain_command(str(entry.get("command", "")))
+        return _block(f"ran ({how})", f"$ {command}\n{_tail(str(entry.get('output') or ''))}".rstrip())
     if kind == "files":
         changes = entry.get("changes") or []
         return _block(

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from scheduler.cli.output import clean, count, duration, one_line
+from scheduler.cli.output import clean, count, duration, one_line, plain_command
 from scheduler.cli.view import CallView, RunView
 from shared.journal.progress import Progress
 
@@ -61,7 +61,7 @@ def lanes_to_show(view: RunView, limit: int) -> list[CallView]:
 def _cells(call: CallView, progress: Progress | None, now: datetime, width: int) -> list[Text]:
     state = Text(f"{call.state} ({call.reason})" if call.reason else call.state, style=_style(call))
     tokens = progress.tokens if progress and not call.ended and progress.tokens is not None else call.tokens
-    doing = "" if call.ended else doing_words(call, progress)
+    doing = doing_words(call, progress)
     return [
         Text(one_line(call.lane, 24)),
         Text(one_line(f"{call.name} {call.label or ''}", 32)),
@@ -75,12 +75,13 @@ def _cells(call: CallView, progress: Progress | None, now: datetime, width: int)
 
 
 def doing_words(call: CallView, progress: Progress | None) -> str:
-    """What an open call's agent does: its running command, else its last message."""
-    if progress is None:
+    """What an open call's agent does: its running command, its last message."""
+    if progress is None or call.ended:
         return ""
+    message = one_line(progress.message or "")
     if progress.command:
-        return f"$ {progress.command}"
-    return progress.message or ""
+        return f"$ {one_line(plain_command(progress.command))}" + (f"  ({message})" if message else "")
+    return message
 
 
 def _style(call: CallView) -> str:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
-from scheduler.cli.output import count, one_line
-from scheduler.cli.view import lane_name
+from scheduler.cli.output import count, one_line, time_of_day
+from scheduler.cli.view import CallView, lane_name
+from scheduler.client import end_words
 from shared.model.events import TERMINAL_WORDS
 from shared.model.rows import CallRow, EventRow, Row
 
 _TEXT_WIDTH = 120
 # What a person who follows a run needs no line for: the row before or after it says the same.
 _UNSAID = frozenset(
-    {"usage", "user_message_seen", "thread_requested", "fork_requested", "turn_started", "clock", "push_requested"}
+    {
+        "usage",
+        "user_message_seen",
+        "thread_requested",
+        "fork_requested",
+        "turn_started",
+        "clock",
+        "push_requested",
+        "join_settled",
+    }
 )
 
 
@@ -31,7 +42,12 @@ def row_line(row: Row) -> str | None:
         return None
     lane = lane_name(row.path or "main")
     text = _call_words(row) if isinstance(row, CallRow) else _event_words(row)
-    return f"{row.written_at:%H:%M:%S}  {lane:<14} {text}".rstrip()
+    return f"{time_of_day(row.written_at)}  {lane:<14} {text}".rstrip()
+
+
+def doing_line(call: CallView, doing: str) -> str:
+    """What an agent does, in the form of a row's line; the time is that of whoever follows."""
+    return f"{time_of_day(datetime.now().astimezone())}  {call.lane:<14} {call.name:<12} {one_line(doing, _TEXT_WIDTH)}"
 
 
 def _call_words(row: CallRow) -> str:
@@ -54,6 +70,8 @@ def _call_words(row: CallRow) -> str:
         if row.tokens is not None:
             words.append(f"{count(row.tokens)} tokens")
         words.append(row.call_id)
+        if row.detail.get("error"):
+            words.append(one_line(str(row.detail["error"]), _TEXT_WIDTH))
     return " ".join(words)
 
 
@@ -65,8 +83,7 @@ def _event_words(row: EventRow) -> str:
     if row.kind == "waiting_for_host":
         return f"waits for host {row.data.get('host')}"
     if row.kind == "finished":
-        kind = row.data.get("error_kind")
-        return f"run {row.data.get('status', 'finished')}" + (f" ({kind})" if kind else "")
+        return f"run {end_words(str(row.data.get('status', 'finished')), row.data.get('error_kind'))}"
     if row.kind == "started":
         return "run started"
     return f"{row.kind} {one_line(str(row.label or ''), _TEXT_WIDTH)}".rstrip()

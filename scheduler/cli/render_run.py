@@ -8,6 +8,7 @@ from typing import Any
 
 from scheduler.cli.output import Table, count, duration, one_line
 from scheduler.cli.view import CallView, RunView
+from scheduler.client import end_words
 from shared.journal.claims import OpenCallState
 
 _LABEL_WIDTH = 32
@@ -33,7 +34,7 @@ def state_words(state: str, view: RunView) -> str:
     """The run's state for people; an ended one says how it ended."""
     if view.status is None:
         return state
-    return f"{view.status} ({view.error_kind})" if view.error_kind else view.status
+    return end_words(view.status, view.error_kind)
 
 
 def _elapsed(view: RunView, now: datetime) -> str | None:

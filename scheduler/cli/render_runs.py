@@ -8,6 +8,7 @@ from typing import Any
 
 from scheduler.cli.output import Table, count, duration, one_line
 from scheduler.cli.render_run import drop_empty
+from scheduler.client import end_words
 from shared.journal.summaries import RunSummary
 
 _TEXT_WIDTH = 28
@@ -37,7 +38,7 @@ def runs_table(summaries: Sequence[RunSummary], now: datetime) -> Table:
 def state_words(one: RunSummary) -> str:
     """The state of a run; a stop that is set, or how it ended, is said with it."""
     if one.state == "ended":
-        return f"{one.status} ({one.error_kind})" if one.error_kind not in (None, one.status) else str(one.status)
+        return end_words(str(one.status), one.error_kind)
     return f"{one.state}, {one.stop} asked" if one.stop else one.state
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.cli.output import Table, clean, count, duration, one_line, plain_table, size
+from scheduler.cli.output import Table, clean, count, duration, one_line, plain_command, plain_table, size
 
 
 def test_control_characters_and_lone_surrogates_never_reach_the_terminal():
@@ -19,6 +19,19 @@ def test_one_line_folds_blanks_and_cuts_with_an_ellipsis():
 def test_a_plain_table_aligns_its_columns_and_leaves_no_trailing_blanks():
     table = Table(("NAME", "N"), (("core", "7"), ("x", "")), frozenset({"N"}))
     assert plain_table(table) == "NAME  N\ncore  7\nx"
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "plain"),
+    [
+        ("/bin/bash -lc 'make test'", "make test"),
+        ("bash -c \"echo 'a b'\"", "echo 'a b'"),
+        ("make test", "make test"),
+        ("it's broken", "it's broken"),
+    ],
+)
+def test_a_command_is_shown_without_the_shell_around_it(wrapped: str, plain: str):
+    assert plain_command(wrapped) == plain
 
 
 @pytest.mark.parametrize(

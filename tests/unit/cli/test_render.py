@@ -107,7 +107,7 @@ def test_a_long_output_is_cut_at_its_beginning():
 @pytest.mark.req("X08")
 def test_a_followed_row_is_one_line_and_the_chatter_is_left_out():
     lines = [line for row in built_lane().rows if (line := row_line(row))]
-    assert lines[1] == "12:00:02  main           == build =="
+    assert lines[1].endswith("  main           == build ==")
     assert any("placed on h1" in line for line in lines)
     assert not any("usage" in line for line in lines)
 

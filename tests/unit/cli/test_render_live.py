@@ -37,7 +37,7 @@ def test_an_open_call_shows_its_running_command_else_its_last_message():
     progress = Progress(call.call_id, 1, message="I look around", command=None, tokens=2500)
     text = drawn(view, {call.call_id: progress})
     assert "I look around" in text and "2.5k" in text and "core" in text
-    assert doing_words(call, Progress(call.call_id, 1, message="x", command="make test")) == "$ make test"
+    assert doing_words(call, Progress(call.call_id, 1, message="x", command="make test")) == "$ make test  (x)"
     assert doing_words(call, None) == ""
 
 
