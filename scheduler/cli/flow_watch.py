@@ -12,7 +12,7 @@ from rich.live import Live
 
 from scheduler.cli.flow_result import exit_status, print_outcome
 from scheduler.cli.options import json_option, run_argument
-from scheduler.cli.output import is_terminal, record, say
+from scheduler.cli.output import is_terminal, note, record, say
 from scheduler.cli.render_live import doing_words, live_view
 from scheduler.cli.render_rows import doing_line, row_line, row_record
 from scheduler.cli.view import RunView
@@ -64,6 +64,9 @@ def watch_run(farm: Farm, run: str, *, after: int, as_json: bool, plain: bool = 
             _follow(farm, cursor, _Lines().show, farm.settings.poll_seconds)
         else:
             _draw(farm, cursor)
+    except KeyboardInterrupt:
+        note(f"the run goes on; 'crw flow watch {run}' follows it again, 'crw flow cancel {run}' stops it")
+        raise
     except StoreUnavailable as error:
         raise StoreUnavailable(f"{error}; go on with 'crw flow watch {run} --after {cursor.seq}'") from None
     finally:
