@@ -14,10 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shared.base.settings import Settings
+from shared.hub.git import GIT_AT_LEAST
 from shared.model.roles import BUILT_IN_ROLES
 
-# core.fsync=all came with 2.36, merging without a worktree with 2.38.
-GIT_AT_LEAST = (2, 38)
 _PYTHONS = ((3, 11), (3, 13))
 _COMMAND_SECONDS = 10.0
 OK, NOTE, FAILED = "ok", "note", "failed"

@@ -26,6 +26,8 @@ from shared.base.errors import CommandTimeout, GitError
 from shared.base.log import mask_url
 from shared.hub.environment import git_environment
 
+# core.fsync came with it, and with it the promise that what a ref names survives a power cut.
+GIT_AT_LEAST = (2, 36)
 DEFAULT_TIMEOUT_SECONDS = 600.0
 _SHOWN_LINES = 3
 # SIGTERM lets git remove its lock files, also when the worker is killed over its head.
@@ -59,7 +61,9 @@ class Git:
         try:
             self._command = sh.Command("git")
         except sh.CommandNotFound:
-            raise GitError("git is not on PATH; install git 2.36 or later", argv=["git"]) from None
+            raise GitError(
+                f"git is not on PATH; install git {GIT_AT_LEAST[0]}.{GIT_AT_LEAST[1]} or newer", argv=["git"]
+            ) from None
 
     def run(
         self,

@@ -51,8 +51,8 @@ def make_worktree(git: Git, mirror: Path, path: Path, commit: str) -> None:
         WorktreeError: git refuses it (no such commit, a required filter that fails, no space).
     """
     try:
+        remove_worktree(git, mirror, path)
         with mirror_lock(mirror, _LOCK_TIMEOUT_SECONDS):
-            _forget(git, mirror, path)
             path.parent.mkdir(parents=True, exist_ok=True)
             git.run(mirror, "worktree", "add", "--quiet", "--detach", "--no-checkout", "--", str(path), commit)
         # The long part needs no lock: it touches this worktree alone.
@@ -63,13 +63,16 @@ def make_worktree(git: Git, mirror: Path, path: Path, commit: str) -> None:
 
 def remove_worktree(git: Git, mirror: Path, path: Path) -> None:
     """Remove a worktree and the mirror's memory of it; one that is not there is no error."""
+    if not os.path.lexists(path):
+        return
+    # A large directory goes without the lock: nobody else has this path, and git forgets only what is gone.
+    remove_tree(path)
+    prune_worktrees(git, mirror)
+
+
+def prune_worktrees(git: Git, mirror: Path) -> None:
+    """Let the mirror forget the worktrees whose directories are gone."""
     with mirror_lock(mirror, _LOCK_TIMEOUT_SECONDS):
-        _forget(git, mirror, path)
-
-
-def _forget(git: Git, mirror: Path, path: Path) -> None:
-    if os.path.lexists(path):
-        remove_tree(path)
         git.run(mirror, "worktree", "prune", "--expire=now")
 
 

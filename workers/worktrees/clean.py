@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shared.hub.refs import delete_run_refs, run_namespace
-from workers.worktrees.allocator import remove_tree, run_directory
-from workers.worktrees.lock import mirror_lock
+from workers.worktrees.allocator import prune_worktrees, remove_tree, run_directory
 from workers.worktrees.mirror import Mirrors
-
-_LOCK_TIMEOUT_SECONDS = 900.0
 
 
 @dataclass(frozen=True)
@@ -32,13 +29,10 @@ def clean_run(mirrors: Mirrors, state_dir: Path, hub_url: str, run_id: str) -> C
     directory, mirror = run_directory(state_dir, run_id), mirrors.path_of(hub_url)
     directories = tuple(str(path) for path in sorted([*directory.glob("wt/*/*"), *directory.glob("calls/*")]))
     refs: tuple[str, ...] = ()
+    remove_tree(directory)
     if mirror.is_dir():
-        with mirror_lock(mirror, _LOCK_TIMEOUT_SECONDS):
-            remove_tree(directory)
-            mirrors.git.run(mirror, "worktree", "prune", "--expire=now")
-            refs = _delete_mirror_refs(mirrors, mirror, run_id)
-    else:
-        remove_tree(directory)
+        prune_worktrees(mirrors.git, mirror)
+        refs = _delete_mirror_refs(mirrors, mirror, run_id)
     return Cleaned(directories, refs, tuple(delete_run_refs(mirrors.git, hub_url, run_id)))
 
 

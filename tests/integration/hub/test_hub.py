@@ -173,3 +173,12 @@ def test_submodules_and_lfs_are_seen_in_a_url_hub_too(tmp_path: Path) -> None:
     make_bare_hub(tmp_path / "hub.git", {".gitattributes": "*.bin filter=lfs\n"})
     with served(tmp_path) as url, pytest.raises(UsageError, match="Git LFS"):
         check_hub(f"{url}/hub.git", None, None)
+
+
+def test_a_url_that_would_run_a_program_is_refused(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    with pytest.raises(UsageError, match="transport 'ext' not allowed"):
+        check_hub(f"ext::touch {marker}", None, None)
+    with pytest.raises(UsageError):
+        check_hub(f"--upload-pack=touch {marker}", None, None)
+    assert not marker.exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -213,3 +214,25 @@ def test_a_path_that_is_no_text_goes_into_the_result_and_back(host: OpHost) -> N
     host.next_turn(2, worktree, {})
     paths = host.commit(3).output["paths"]
     assert parse(canonical_bytes(paths)) == paths and os.fsencode(paths[1]) == b"\xff.txt"
+
+
+@pytest.mark.req("K34")
+def test_sixteen_nodes_are_made_and_committed_at_once(host: OpHost) -> None:
+    failures: list[BaseException] = []
+
+    def lane(number: int) -> None:
+        node = f"n{number}"
+        try:
+            worktree = host.turn(number, {f"{node}.txt": "x"}, node=node)
+            commit = host.commit(100 + number, node=node).output["commit"]
+            assert git(worktree, "rev-parse", "HEAD") == commit
+            assert host.on_hub(f"refs/crw/flow/{RUN}/commit/{node}/1") == commit
+        except BaseException as error:  # noqa: BLE001 - shown below, in the test's own thread
+            failures.append(error)
+
+    threads = [threading.Thread(target=lane, args=[number]) for number in range(1, 17)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

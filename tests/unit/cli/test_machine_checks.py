@@ -19,7 +19,7 @@ def settings_with(**given) -> Settings:
 def test_an_old_git_fails_with_the_version_that_is_wanted(monkeypatch):
     monkeypatch.setattr(machine_checks, "first_line", lambda argv: "git version 2.30.1")
     check = check_git()
-    assert (check.state, check.mend) == (FAILED, "install git 2.38 or newer")
+    assert (check.state, check.mend) == (FAILED, "install git 2.36 or newer")
 
 
 def test_an_explicit_codex_that_is_none_fails_and_names_the_setting():
