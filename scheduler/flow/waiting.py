@@ -21,7 +21,8 @@ from shared.model.rows import CallRow, Row
 
 _PAGE_ROWS = 2000
 _MANY_WAITING = 16
-_GATHER_SECONDS = 0.01
+_GATHER_SECONDS_A_CALL = 0.0001
+_LONGEST_GATHER_SECONDS = 0.05
 _RETRY_SECONDS = 1.0
 
 Rows = Sequence[CallRow]
@@ -85,7 +86,7 @@ class Inbox:
             while more:
                 more = await self._read_page()
             if len(self._rows) > _MANY_WAITING:
-                await asyncio.sleep(_GATHER_SECONDS)
+                await asyncio.sleep(min(_LONGEST_GATHER_SECONDS, len(self._rows) * _GATHER_SECONDS_A_CALL))
 
     async def wait_for_none_open(self, seconds: float) -> bool:
         """Whether all calls ended within the time."""

@@ -8,7 +8,7 @@ Source: journal document, "Reading a run"; rules of the protocol 17, 48.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,64 +58,53 @@ def load_after(database: Database, run_id: str, after: int, limit: int = _PAGE_R
 
 def _page(database: Database, run_id: str, after: int, limit: int, *, with_results: bool) -> Page:
     asked = {"run": run_id, "after": after, "limit": limit + 1}
-
-    def read() -> list[Any]:
-        with database.statement() as connection:
-            return list(connection.execute(reading.page(with_results=with_results), asked))
-
-    found = retrying(read)
-    dense = [row for number, row in enumerate(found, after + 1) if row.seq == number]
+    found = _fetch(database, reading.PAGE_WITH_RESULTS if with_results else reading.PAGE, asked)
+    dense = [row for number, row in enumerate(found, after + 1) if row[_SEQ] == number]
     return Page([_row(row) for row in dense[:limit]], len(dense) > limit)
 
 
 def load_call(database: Database, call_id: str) -> list[CallRow]:
     """All rows of a call with its results, in order: what `replay.read_call_result` reads."""
-
-    def read() -> list[CallRow]:
-        with database.statement() as connection:
-            return _calls(connection.execute(reading.call_rows(), {"call": call_id}))
-
-    return retrying(read)
+    return [_call_row(row) for row in _fetch(database, reading.CALL_ROWS, {"call": call_id})]
 
 
 def load_node(database: Database, run_id: str, node_id: str) -> list[CallRow]:
     """A node's placed rows, and the terminal rows of its executor calls and commits; lean, in order."""
-
-    def read() -> list[CallRow]:
-        with database.statement() as connection:
-            return _calls(connection.execute(reading.node_rows(), {"run": run_id, "node": node_id}))
-
-    return retrying(read)
+    return [_call_row(row) for row in _fetch(database, reading.NODE_ROWS, {"run": run_id, "node": node_id})]
 
 
-def _calls(rows: Iterable[Any]) -> list[CallRow]:
-    return [_call_row(row._mapping) for row in rows]
+Values = tuple[Any, ...]
+_SEQ = 2 + reading.COLUMNS.index("seq")
 
 
-def _row(row: Any) -> Row:
-    return _event_row(row) if row.is_event else _call_row(row._mapping)
+def _fetch(database: Database, statement: str, asked: Mapping[str, Any]) -> list[Values]:
+    return retrying(lambda: database.fetch(statement, asked))
 
 
-def _call_row(row: Any) -> CallRow:
-    values = {name: value for name, value in row.items() if name not in ("is_event", "op", "detail_json", "result")}
-    detail = from_storable(row["detail_json"])
+def _row(row: Values) -> Row:
+    return _event_row(row) if row[0] else _call_row(row)
+
+
+def _call_row(row: Values) -> CallRow:
+    values: dict[str, Any] = dict(zip(reading.COLUMNS, row[2:-2], strict=True))
+    detail = from_storable(row[-2])
     # The exact label stands in the data; the column is for readers that do not open it.
     values["label"] = detail.pop("_label", values["label"])
-    result = row["result"]
-    return CallRow(**values, detail=detail, result=None if result is None else bytes(result))
+    return CallRow(**values, detail=detail, result=None if row[-1] is None else bytes(row[-1]))
 
 
-def _event_row(row: Any) -> EventRow:
-    data = from_storable(row.detail_json)
+def _event_row(row: Values) -> EventRow:
+    values = dict(zip(reading.COLUMNS, row[2:-2], strict=True))
+    data = from_storable(row[-2])
     reserved = {name: data.pop(name) for name in tuple(data) if name.startswith("_")}
     return EventRow(
-        run_id=row.run_id,
-        seq=row.seq,
-        kind=row.kind,
+        run_id=values["run_id"],
+        seq=values["seq"],
+        kind=values["kind"],
         path=reserved.get("_path"),
         position=reserved.get("_position"),
         op=reserved.get("_op"),
         label=reserved.get("_label"),
-        written_at=row.written_at,
+        written_at=values["written_at"],
         data=data,
     )
