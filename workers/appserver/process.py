@@ -76,6 +76,7 @@ class AppServer:
         self._on_exit = on_exit
         self._child: subprocess.Popen[bytes] | None = None
         self._spawned = threading.Event()
+        self._exited = threading.Event()
         self._spawn_error: OSError | None = None
 
     @classmethod
@@ -117,14 +118,15 @@ class AppServer:
             return
         tree = _descendants(child.pid)
         self._transport.close_input()
-        if not self.gone.wait(grace_seconds):
+        # Its output ends before it does: what it still writes to its home must not be cut short.
+        if not self._exited.wait(grace_seconds):
             log.warning("app_server_killed", generation=self.generation)
         kill_group(child, grace_seconds=0.0)
         # Sandboxed commands lead groups of their own; they normally die with their server.
         for process in tree:
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        self.gone.wait(_STOP_GRACE_SECONDS)
+        self._exited.wait(_STOP_GRACE_SECONDS)
 
     def _keep(self) -> None:
         """Spawn the child, read it to its end, and say so: the life of this thread is the child's."""
@@ -163,6 +165,7 @@ class AppServer:
         why = f"exit status {child.returncode}"
         log.info("app_server_ended", generation=self.generation, exit_status=child.returncode)
         self._end(why)
+        self._exited.set()
         self._transport.close()
         self._on_exit(self.generation)
 

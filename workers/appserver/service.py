@@ -152,13 +152,20 @@ class AppServerService:
                 raise NotSent("this worker's App Server was stopped")
             if self._server is not None and self._server.alive and self._is_worn(self._server):
                 log.info("app_server_renewed", generation=self._server.generation, threads=len(self._server.loaded))
-                self._server.stop()
                 self._started_at.clear()
+                self._end_server()
             if self._server is None or not self._server.alive:
+                # Of a server that died, processes may still be there; two must never share the home.
+                self._end_server()
                 self._server = self._start()
             connection = AppServerConnection(self._server, self._settings.models)
             self._held.add(connection)
             return connection
+
+    def _end_server(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
 
     def _is_worn(self, server: AppServer) -> bool:
         """Whether a server has loaded many threads and nobody works on any: it unloads none by itself."""
