@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -129,3 +130,13 @@ def clean_environment(**variables: str) -> dict[str, str]:
     """This process's environment without any `CRW_*` setting, and these instead."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CRW_")}
     return kept | variables
+
+
+def program() -> str:
+    """How the user can type `crw` here: by its name, or by its path when it is not on PATH."""
+    installed = Path(sys.executable).with_name("crw")
+    if shutil.which("crw") is not None or not installed.exists():
+        return "crw"
+    with contextlib.suppress(ValueError):
+        return str(installed.relative_to(Path.cwd()))
+    return str(installed)

@@ -11,7 +11,7 @@ from typing import Any
 from deploy.flower import load_or_make_password
 from deploy.health import scheduler_is_up, worker_is_up
 from deploy.laptop import Laptop, Stopped, stop_on_signals
-from deploy.processes import ChildDied
+from deploy.processes import ChildDied, program
 from deploy.scripted import as_variables, scripted_settings, start_model
 from shared.base.errors import UsageError
 from shared.base.log import mask_url
@@ -141,15 +141,16 @@ def _is_free(address: str, port: int) -> bool:
 
 
 def _say_ready(settings: Settings, laptop: Laptop, scripted: bool, say: Callable[[str], None]) -> None:
+    crw = program()
     say(f"logs:       {laptop.logs}")
     say("")
     say("The farm is up. In another terminal, nothing else needs to be configured:")
     if os.environ.get("CRW_STATE_DIR"):
         say(f"    export CRW_STATE_DIR={settings.state_dir}")
-    say("    crw doctor")
+    say(f"    {crw} doctor")
     if not scripted and not any(role.model for role in settings.roles.values()):
-        say("    crw host login       # and name a model for each role in crw.toml, see deploy/crw.toml.example")
-    say("    crw flow start my_flow.py --repo . --watch")
+        say(f"    {crw} host login       # and name a model for each role in crw.toml, see deploy/crw.toml.example")
+    say(f"    {crw} flow start my_flow.py --repo . --watch")
     say("Programs that do not read the state directory need:")
     say(f"    export CRW_DATABASE_URL='{laptop.database_url}'")
     say(f"    export CRW_BROKER_URL='{laptop.broker_url}'")

@@ -44,6 +44,8 @@ async def main(flow, args):
         for _ in range(ROUNDS):
             build.require()
             head = await flow.crw.commit(node=name, message=node["title"])
+            if not head["changed"]:
+                raise flow.Failed(f"{name}: the agent changed nothing")
             checked = await flow.crw.verify(node=name, head=head["commit"], command=args["check"])
             if checked["passed"]:
                 return head["commit"]

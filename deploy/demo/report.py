@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.demo.repository import MAIN, read_commit, show_graph
+from deploy.processes import program
 from shared.journal.database import Database
 from shared.journal.read import load
 from shared.journal.replay import read_call_result
@@ -72,7 +73,7 @@ class Report:
             f"{len(self.calls)} calls, {turns} turns, {tokens} tokens (the scripted model's) in {self.seconds:.0f} s: "
             + ("integrated" if self.completed else "the run ended in an error"),
             "",
-            *_next_steps(kept),
+            *_next_steps(self.completed, kept),
         ]
         return "\n".join(lines)
 
@@ -148,18 +149,18 @@ def _table(calls: tuple[CallLine, ...]) -> list[str]:
     return ["  ".join(row).rstrip() for row in rows]
 
 
-def _next_steps(kept: Path | None) -> list[str]:
+def _next_steps(completed: bool, kept: Path | None) -> list[str]:
+    crw = program()
+    steps: list[tuple[str, str]] = []
+    if not completed:
+        steps.append((f"{crw} doctor", "whether something is missing here, the agents' sandbox for instance"))
     if kept is not None:
-        look = [
-            f"    git -C {kept / 'wordkit'} show farm      what the agents wrote",
-            f"    less {kept / 'log' / 'worker-left.log'}  what a worker did",
-        ]
+        steps.append((f"git -C {kept / 'wordkit'} log --all --stat", "what the agents wrote"))
+        steps.append((f"ls {kept / 'log'}", "what the processes said"))
     else:
-        look = ["    crw demo --keep                 leaves repository, journal and logs to look at"]
-    return [
-        "Where to look next:",
-        *look,
-        "    crw demo --flower               the same calls as tasks in Flower",
-        "    crw up --scripted               a farm that stays, for flows of your own",
-        "    README.md                       how to write a flow, how to use a real model, how to add machines",
-    ]
+        steps.append((f"{crw} demo --keep", "leaves repository, journal and logs to look at"))
+    steps.append((f"{crw} demo --flower", "the same calls as tasks in Flower"))
+    steps.append((f"{crw} up --scripted", "a farm that stays, for flows of your own"))
+    steps.append(("README.md", "how to write a flow, use a real model, add machines"))
+    width = max(len(what) for what, _why in steps)
+    return ["Where to look next:", *(f"    {what.ljust(width)}  {why}" for what, why in steps)]

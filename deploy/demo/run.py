@@ -13,7 +13,6 @@ import json
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from typing import TextIO
 from deploy.demo.report import Report, make_report
 from deploy.demo.repository import MAIN, make_repository
 from deploy.laptop import Laptop, Stopped, state_environment, stop_on_signals
-from deploy.processes import ChildDied, clean_environment
+from deploy.processes import ChildDied, clean_environment, program
 from deploy.scripted import as_variables, scripted_settings, start_model
 from deploy.up import free_port
 from shared.base.command import die_with_parent, kill_group
@@ -87,12 +86,13 @@ def run_demo(
             # The stack closes with signals still ignored after a first one: nothing is left half stopped.
             try:
                 with contextlib.ExitStack() as stack:
-                    report = _run(directory, stack, as_json, flower, say)
+                    laptop, report = _run(directory, stack, as_json, flower, say)
                     keep = keep or not report.completed
                     _print_report(report, directory if keep else None, as_json, sink)
                     if flower and not as_json:
-                        say("Flower stays until Ctrl-C.")
-                        signal.pause()
+                        say("\nFlower stays until Ctrl-C.")
+                        with contextlib.suppress(Stopped):
+                            laptop.wait_until(lambda: False)
             except Stopped as stopped:
                 say(f"\n{stopped}: stopped, nothing is left running")
                 return 128 + stopped.number
@@ -110,7 +110,7 @@ def run_demo(
 
 def _run(
     directory: Path, stack: contextlib.ExitStack, as_json: bool, flower: bool, say: Callable[[str], None]
-) -> Report:
+) -> tuple[Laptop, Report]:
     started = time.monotonic()
     repository = _prepare_repository(directory / "wordkit")
     model = start_model()
@@ -127,13 +127,13 @@ def _run(
         laptop.start("flower", "deploy.flower", base | state_environment(directory / "flower", "flower") | own)
         say(f"Flower: http://127.0.0.1:{port}  login crw, password {FLOWER_PASSWORD}")
     command = _command(repository, as_json)
-    say(f"$ crw {shlex.join(command)}\n")
+    say(f"$ {program()} {shlex.join(command)}\n")
     environment = base | state_environment(directory / "scheduler", "client")
     services = {"CRW_DATABASE_URL": laptop.database_url, "CRW_BROKER_URL": laptop.broker_url}
     status = _submit(laptop, command, environment | services, directory / "log" / "submit.log" if as_json else None)
     database = Database(laptop.database_url, process="demo", pool_size=1)
     stack.callback(database.close)
-    return make_report(database, repository, TARGET, exit_status=status, seconds=time.monotonic() - started)
+    return laptop, make_report(database, repository, TARGET, exit_status=status, seconds=time.monotonic() - started)
 
 
 def _command(repository: Path, as_json: bool) -> list[str]:

@@ -105,7 +105,7 @@ def test_without_a_terminal_it_says_plain_lines_and_it_takes_less_than_a_minute(
     assert min(kept["wall_seconds"], time.monotonic() - started_at) < DEMO_SECONDS
     assert done.returncode == 0, done.stderr[-3000:]
     assert "\x1b[" not in done.stdout
-    assert "$ crw flow start" in done.stdout and "git log --graph farm" in done.stdout
+    assert "crw flow start" in done.stdout and "git log --graph farm" in done.stdout
     assert "Where to look next" in done.stdout
 
 
@@ -113,7 +113,7 @@ def test_without_a_terminal_it_says_plain_lines_and_it_takes_less_than_a_minute(
 def test_a_signal_in_the_middle_stops_everything(number: signal.Signals, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with started((*CRW, "demo"), user_environment(tmp_path / "home"), tmp_path, log) as program:
-        wait_for_words(log, "$ crw flow start", program, 60)
+        wait_for_words(log, "crw flow start", program, 60)
         wait_until(lambda: any("codex" in line for line in running_with(tmp_path / "home")), 60, "an App Server")
         program.send_signal(number)
         assert program.wait(30) == 128 + number
@@ -124,7 +124,7 @@ def test_a_signal_in_the_middle_stops_everything(number: signal.Signals, tmp_pat
 def test_a_killed_demo_leaves_no_process(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with started((*CRW, "demo"), user_environment(tmp_path / "home"), tmp_path, log) as program:
-        wait_for_words(log, "$ crw flow start", program, 60)
+        wait_for_words(log, "crw flow start", program, 60)
         wait_until(lambda: any("codex" in line for line in running_with(tmp_path / "home")), 60, "an App Server")
         program.kill()
         program.wait()

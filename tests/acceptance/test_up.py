@@ -18,7 +18,15 @@ import pytest
 
 from deploy.demo.repository import make_repository
 from deploy.demo.run import FLOW, GOAL
-from tests.acceptance.programs import CRW, assert_nothing_runs, running_with, started, user_environment, wait_for_words
+from tests.acceptance.programs import (
+    CRW,
+    ROOT,
+    assert_nothing_runs,
+    running_with,
+    started,
+    user_environment,
+    wait_for_words,
+)
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 READY = "Ctrl-C stops everything"
@@ -51,6 +59,29 @@ def _ask_flower(text: str, password_file: Path) -> int:
         return len(json.loads(answer.read()))
 
 
+def _run_the_readme_s_flow(home: Path) -> None:
+    """The flow that the README shows, with the scripted answer that it shows, on a repository of a user's own."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (source,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    (answer,) = re.findall(r"`(\[\[steps:.*?\]\]\])`", readme)
+    (home / "my_flow.py").write_text(source, encoding="utf-8")
+    repository = home / "own"
+    repository.mkdir()
+    (repository / "Makefile").write_text("test:\n\tgrep hi hi.txt\n", encoding="utf-8")
+    git = ["git", "-C", str(repository), "-c", "user.name=U", "-c", "user.email=u@example.org"]
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-q", "-m", "one"]):
+        subprocess.run([*git, *words], check=True)
+    nodes = [{"id": "greeting", "title": "Greet", "task": f"Say hi. {answer}"}]
+    done = _crw(
+        home, "flow", "start", "my_flow.py", "--repo", str(repository), "--args", json.dumps({"nodes": nodes}),
+        "--wait", "--json",
+    )  # fmt: skip
+    outcome = _json(done)
+    assert outcome["status"] == "completed" and outcome["result"]["merged"] is True
+    branch = subprocess.run([*git, "show", f"crw/{outcome['run']}:hi.txt"], capture_output=True, text=True, check=True)
+    assert branch.stdout == "hi\n"
+
+
 def test_another_terminal_runs_a_flow_without_any_configuration_and_the_data_stays(tmp_path: Path) -> None:
     home, log = tmp_path / "home", tmp_path / "log"
     home.mkdir()
@@ -64,6 +95,7 @@ def test_another_terminal_runs_a_flow_without_any_configuration_and_the_data_sta
         assert text.count(password_file.read_text().strip()) == 1 and password_file.stat().st_mode & 0o777 == 0o600
         assert _json(_crw(home, *start, "--wait"))["status"] == "completed"
         assert _ask_flower(text, password_file) > 5
+        _run_the_readme_s_flow(home)
         second = _crw(home, "up")
         assert (second.returncode, second.stdout) == (2, "") and "already runs" in second.stderr
         up.send_signal(signal.SIGINT)

@@ -29,7 +29,7 @@ def test_the_table_lines_up_and_the_totals_add_up(tmp_path: Path) -> None:
 
 def test_what_to_look_at_next_depends_on_what_was_kept(tmp_path: Path) -> None:
     report = _report(make_repository(tmp_path))
-    assert "crw demo --keep" in report.as_text(None, color=False)
+    assert "demo --keep" in report.as_text(None, color=False)
     kept = report.as_text(tmp_path, color=False)
     assert str(tmp_path / "wordkit") in kept and "--keep" not in kept
 
@@ -37,6 +37,7 @@ def test_what_to_look_at_next_depends_on_what_was_kept(tmp_path: Path) -> None:
 def test_a_run_without_a_target_says_so(tmp_path: Path) -> None:
     text = _report(tmp_path, completed=False).as_text(None, color=False)
     assert "the target was not made" in text and "the run ended in an error" in text
+    assert "doctor" in text
 
 
 def test_the_record_is_json_with_every_call(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ import re
 import tomllib
 from pathlib import Path
 
+import click
 import pytest
 
+from scheduler.cli.main import crw
 from shared.base.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -43,3 +45,14 @@ def test_the_map_names_rooms_that_exist(room: str) -> None:
 def test_the_supported_pythons_are_the_ones_the_package_declares() -> None:
     wanted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["requires-python"]
     assert wanted == ">=3.11,<3.14" and "Python 3.11 to 3.13" in README
+
+
+@pytest.mark.parametrize(
+    "words", sorted(set(re.findall(r"(?:`|CRW_CONFIG=\S+ |    |…/crw )crw ((?:flow|host|db) [a-z]+|[a-z]+)", README)))
+)
+def test_every_command_it_names_is_one(words: str) -> None:
+    command: click.Command | None = crw
+    for word in words.split():
+        assert isinstance(command, click.Group)
+        command = command.get_command(click.Context(command), word)
+    assert command is not None, words
