@@ -7,11 +7,12 @@ import click
 from scheduler.cli.options import json_option, run_argument
 from scheduler.cli.output import note, record, say
 from scheduler.cli.render_run import waiting_words
+from scheduler.cli.view import RunView
 from scheduler.client import Farm, end_words
 from shared.base.errors import StillRunning
 from shared.base.ids import RunId
 from shared.journal.hosts import list_schedulers
-from shared.journal.read import open_calls
+from shared.journal.read import load_lean, open_calls
 
 
 @click.command("cancel")
@@ -46,7 +47,8 @@ def command(run: RunId, seconds: float, as_json: bool) -> int:
         try:
             outcome = farm.wait(run, seconds if alive else 0)
         except StillRunning:
-            waits = [waiting_words(one) for one in open_calls(farm.database, run)]
+            silent = RunView.of(run, load_lean(farm.database, run)).silent
+            waits = [f"{one.call_id}: {waiting_words(one, silent)}" for one in open_calls(farm.database, run)]
             _print_pending(run, waits, alive, as_json)
             return 1
     if as_json:

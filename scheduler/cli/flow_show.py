@@ -26,6 +26,7 @@ from shared.base.ids import RunId, is_call_id, is_run_id
 from shared.base.log import mask_url
 from shared.journal import artifacts
 from shared.journal.database import Database, clock
+from shared.journal.hosts import list_hosts
 from shared.journal.read import load_call, load_lean, open_calls
 from shared.journal.replay import read_call_result
 from shared.journal.runs import load_spec
@@ -62,7 +63,8 @@ def _show_run(farm: Farm, run: RunId, as_json: bool) -> None:
     state = farm.state(run)
     spec = load_spec(farm.database, run)
     view = RunView.of(run, load_lean(farm.database, run))
-    why = {waiting.call_id: waiting_words(waiting) for waiting in open_calls(farm.database, run)}
+    able = _able_hosts(farm.database, spec.label) if view.open_calls else ()
+    why = {one.call_id: waiting_words(one, view.silent, able) for one in open_calls(farm.database, run)}
     extra: dict[str, Any] = {
         "workflow": spec.workflow,
         "repository": mask_url(spec.hub),
@@ -81,12 +83,18 @@ def _show_run(farm: Farm, run: RunId, as_json: bool) -> None:
         draw(calls_table(view, why, now))
 
 
+def _able_hosts(database: Database, label: str | None) -> list[str]:
+    """The living hosts that may take calls of a run with this label."""
+    return [host.host for host in list_hosts(database) if host.alive and (label is None or label in host.labels)]
+
+
 def _show_call(database: Database, call_id: str, transcript: bool, as_json: bool) -> None:
     rows = load_call(database, call_id)
     if not rows:
         raise UsageError(f"there is no call {call_id}; 'crw flow show RUN' lists a run's calls")
-    (call,) = RunView.of(rows[0].run_id, rows).calls.values()
-    why = {one.call_id: waiting_words(one) for one in open_calls(database, rows[0].run_id)}.get(call_id)
+    run = RunId(rows[0].run_id)
+    (call,) = RunView.of(run, rows).calls.values()
+    why = {one.call_id: waiting_words(one, {}) for one in open_calls(database, run)}.get(call_id)
     ended = read_call_result(rows)
     turns = _load_turns(database, rows) if transcript else []
     if as_json:

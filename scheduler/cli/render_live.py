@@ -59,7 +59,7 @@ def lanes_to_show(view: RunView, limit: int) -> list[CallView]:
 
 
 def _cells(call: CallView, progress: Progress | None, now: datetime, width: int) -> list[Text]:
-    state = Text(f"{call.state} ({call.reason})" if call.reason else call.state, style=_style(call))
+    state = Text(f"{call.shown_state} ({call.reason})" if call.reason else call.shown_state, style=_style(call))
     tokens = progress.tokens if progress and not call.ended and progress.tokens is not None else call.tokens
     doing = doing_words(call, progress)
     return [

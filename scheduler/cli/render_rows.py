@@ -81,7 +81,9 @@ def _event_words(row: EventRow) -> str:
     if row.kind == "log":
         return one_line(str(row.data.get("message", "")), _TEXT_WIDTH * 2)
     if row.kind == "waiting_for_host":
-        return f"waits for host {row.data.get('host')}"
+        return f"waits for host {row.data.get('host')}, which is silent"
+    if row.kind == "cancel_waiting":
+        return f"the stopped run waits for {len(row.data.get('calls', ()))} calls to end"
     if row.kind == "finished":
         return f"run {end_words(str(row.data.get('status', 'finished')), row.data.get('error_kind'))}"
     if row.kind == "started":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -74,20 +74,28 @@ def calls_table(view: RunView, why: Mapping[str, str], now: datetime) -> Table:
     return drop_empty(Table(heads, tuple(rows), frozenset({"POS", "TURNS", "TOKENS", "TIME"})))
 
 
-def waiting_words(one: OpenCallState) -> str:
-    """What a call that has not ended waits for."""
+def waiting_words(one: OpenCallState, silent: Mapping[str, str], able: Collection[str] | None = None) -> str:
+    """What a call that has not ended waits for.
+
+    Args:
+        silent: as the view of the run has it.
+        able: the living hosts that may take the run's calls, where that is known.
+    """
     if one.state == "claimed":
-        return f"its worker on {one.host}"
+        return f"host {one.host}, which is silent" if one.call_id in silent else f"its worker on {one.host}"
     if one.state == "stranded":
         return f"host {one.host}: its worker died after something was sent"
     if one.state == "lost":
         return "the scheduler: its host is lost"
-    return f"a free slot on host {one.host}" if one.host else "a free worker"
+    if one.host:
+        away = able is not None and one.host not in able
+        return f"host {one.host}, which is not up" if away else f"a free slot on host {one.host}"
+    return "a worker: none is up that may take it" if able is not None and not able else "a free worker"
 
 
 def status_words(call: CallView) -> str:
     """A call's state with its reason and, from the second on, its attempt."""
-    words = f"{call.state} ({call.reason})" if call.reason else call.state
+    words = f"{call.shown_state} ({call.reason})" if call.reason else call.shown_state
     return f"{words}, attempt {call.attempt + 1}" if call.attempt else words
 
 

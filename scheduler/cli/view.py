@@ -59,6 +59,11 @@ class CallView:
         return self.state in TERMINAL_WORDS
 
     @property
+    def shown_state(self) -> str:
+        """The state for people: an agent's work that only has to reach the hub is `finishing`."""
+        return "finishing" if self.state == "push_requested" and self.kind == "agent" else self.state
+
+    @property
     def name(self) -> str:
         """What the call is called on a screen: its role or its op."""
         return (self.role or self.kind) if self.kind == "agent" else self.kind
@@ -82,7 +87,7 @@ class RunView:
     """A run as its rows tell it so far.
 
     Shape: `calls` in the order they were opened; `status` None until a `finished` row; `logs`
-    the newest lines of the script; `waiting_for` the silent host named last.
+    the newest lines of the script; `silent` call -> the silent host it waits for.
     """
 
     run_id: str
@@ -92,7 +97,7 @@ class RunView:
     status: str | None = None
     error_kind: str | None = None
     message: str | None = None
-    waiting_for: str | None = None
+    silent: dict[str, str] = field(default_factory=dict)
     started_at: datetime | None = None
     finished_at: datetime | None = None
     last_seq: int = 0
@@ -114,6 +119,11 @@ class RunView:
     def done(self) -> int:
         """How many calls have ended."""
         return len(self.calls) - len(self.open_calls)
+
+    @property
+    def waiting_for(self) -> str | None:
+        """The silent hosts that calls wait for."""
+        return ", ".join(sorted(set(self.silent.values()))) or None
 
     @property
     def tokens(self) -> int | None:
@@ -138,7 +148,7 @@ class RunView:
             self.logs.append(str(row.data.get("message", "")))
             del self.logs[:-_KEPT_LOGS]
         elif row.kind == "waiting_for_host":
-            self.waiting_for = str(row.data.get("host", ""))
+            self.silent |= {str(call): str(row.data.get("host")) for call in row.data.get("calls", ())}
         elif row.kind == "finished":
             self.status = str(row.data.get("status", "finished"))
             self.error_kind = row.data.get("error_kind")
@@ -146,6 +156,8 @@ class RunView:
             self.finished_at = row.written_at
 
     def _add_call_row(self, row: CallRow) -> None:
+        # Whoever wrote it, somebody has the call in hand again.
+        self.silent.pop(row.call_id, None)
         call = self.calls.get(row.call_id)
         if call is None:
             call = CallView(row.call_id, row.path, row.position, row.kind, row.written_at, row.seq)

@@ -62,6 +62,17 @@ def test_a_new_attempt_opens_the_call_again():
     assert (call.ended, call.reason, call.attempt, call.ended_at) == (False, None, 1, None)
 
 
+@pytest.mark.req("RULE27")
+def test_a_silent_host_is_named_until_its_call_moves_again():
+    rows = RunRows()
+    call = rows.call("prepared").call_id
+    rows.event("waiting_for_host", {"host": "h1", "calls": [call]})
+    view = RunView.of(RUN, rows.rows)
+    assert (view.waiting_for, view.silent) == ("h1", {call: "h1"})
+    view.add(rows.call("outcome_unknown"))
+    assert view.waiting_for is None
+
+
 def test_the_finished_row_gives_status_and_error():
     rows = RunRows()
     rows.event("finished", {"status": "failed", "error_kind": "script_error", "message": "boom"})
