@@ -10,7 +10,7 @@ Source: design of the farm, "The life of a call" (positions that open together g
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 
@@ -88,6 +88,10 @@ class Dispatch:
         self._events, self._opens, self._ended = [], [], []
         if isinstance(self._halt.cause, (Lost, Broken)):
             return
+        if self._halt.cause is not None and (opens or ended):
+            # The script has ended or is being stopped: what it had not yet opened never is.
+            self._forget((*opens, *ended), Stopped("the run is being stopped: the call was not opened"))
+            opens, ended = [], []
         if events or ended:
             self._submit(tuple(events), (), tuple(ended))
         for start in range(0, len(opens), _CALLS_IN_A_MEMBER):
@@ -130,7 +134,7 @@ class Dispatch:
             self._halt.stop(Lost(error))
         elif isinstance(error, RunStopping):
             self._halt.stop(Cancelled())
-            self._forget(member, Stopped("the run is stopping: the call was not opened"))
+            self._forget((*member.opens, *member.ended), Stopped("the run is stopping: the call was not opened"))
         elif isinstance(error, RowRefused):
             self._part(member, error)
         else:
@@ -147,10 +151,10 @@ class Dispatch:
             for call in member.opens:
                 self._submit((), (call,), ())
             return
-        self._forget(member, FlowError(f"the journal cannot hold this call: {error}"))
+        self._forget((*member.opens, *member.ended), FlowError(f"the journal cannot hold this call: {error}"))
         if member.events:
             get_logger().warning("note_refused", run=member.lease.run_id, error=str(error))
 
-    def _forget(self, member: RunRows, error: BaseException) -> None:
-        for call_id in [call.call_id for call in member.opens] + [call.call_id for call in member.ended]:
-            self._refuse(call_id, error)
+    def _forget(self, calls: Sequence[OpenCall | EndedCall], error: BaseException) -> None:
+        for call in calls:
+            self._refuse(call.call_id, error)

@@ -98,7 +98,7 @@ class Database:
         try:
             cursor = connection.cursor()
             cursor.execute(statement, parameters)
-            rows: list[tuple[Any, ...]] = cursor.fetchall()
+            rows = [tuple(row) for row in cursor.fetchall()]
             cursor.close()
             return rows
         except psycopg2.Error as error:

@@ -146,7 +146,8 @@ def test_what_a_script_asks_wrongly_ends_it_at_its_line_with_nothing_opened(fiel
     run_id, end = run(field, body, extra={"models": ["m1"]})
     assert (end["status"], end["error_kind"]) == ("script_error", "script")
     assert says in end["message"] and "flow.py line" in end["message"]
-    assert len(field.calls(run_id, "prepared")) == body.count("gather")
+    # Of two that open at once the first may have been written before the second was refused.
+    assert len(field.calls(run_id, "prepared")) <= body.count("gather")
 
 
 def test_a_script_may_catch_what_it_asked_wrongly_and_go_on(field):
