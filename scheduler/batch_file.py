@@ -10,25 +10,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from scheduler.submission import Wanted
+from scheduler.wanted import MEMBERS, Wanted, parse_wanted
 from shared.base.canonical import digest_json
 from shared.base.errors import UsageError
-
-_TYPES: dict[str, tuple[type, str]] = {
-    "script": (str, "a file name"),
-    "repo": (str, "a path or URL"),
-    "base": (str, "a branch, tag or commit"),
-    "target": (str, "a branch"),
-    "key": (str, "a text"),
-    "label": (str, "a text"),
-    "max_turns": (int, "a number"),
-    "trust_effects": (bool, "true or false"),
-    "backend": (str, "a backend's name"),
-}
-_MEMBERS = tuple(field.name for field in fields(Wanted))
 
 
 @dataclass(frozen=True)
@@ -81,18 +68,8 @@ def _read_line(raw: bytes, number: int, defaults: Mapping[str, Any]) -> Wanted:
         raise UsageError(f"line {number} is not JSON ({error}); write one object a line") from None
     if not isinstance(value, dict):
         raise UsageError(f'line {number} is no JSON object; write for instance {{"script": "my_flow.py", …}}')
-    unknown = [name for name in value if name not in _MEMBERS]
-    if unknown:
-        raise UsageError(f"line {number}: there is no member {unknown[0]!r}; use {', '.join(_MEMBERS)}")
     members = {**{name: given for name, given in defaults.items() if given is not None}, **value}
-    for name, (kind, words) in _TYPES.items():
-        given = members.get(name)
-        if given is not None and (not isinstance(given, kind) or (kind is int and isinstance(given, bool))):
-            raise UsageError(f"line {number}: {name} is {words}, not {given!r}")
-    for name in ("script", "repo"):
-        if not members.get(name):
-            raise UsageError(f"line {number}: {name} is missing; write it in the line or give --{name}")
-    return Wanted(**{name: given for name, given in members.items() if given is not None or name == "args"})
+    return parse_wanted(members, f"line {number}")
 
 
 def _refuse_constant(token: str) -> Any:
@@ -100,5 +77,5 @@ def _refuse_constant(token: str) -> Any:
 
 
 def _content_digest(wanted: Wanted) -> str:
-    content = {name: getattr(wanted, name) for name in _MEMBERS if name != "key"}
+    content = {name: getattr(wanted, name) for name in MEMBERS if name != "key"}
     return digest_json(content)

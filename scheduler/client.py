@@ -20,7 +20,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from scheduler.following import PAGE_ROWS, Bell, Cursor
-from scheduler.submission import Submission, Wanted
+from scheduler.outcome import Outcome
+from scheduler.submission import Submission
+from scheduler.wanted import Wanted, parse_wanted
 from shared.base.errors import RunFailed, SettingsError, StillRunning, UsageError
 from shared.base.settings import Settings, load_settings
 from shared.broker.client import check as check_broker
@@ -43,27 +45,6 @@ class Submitted:
 
     def __str__(self) -> str:
         return self.run_id
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ended.
-
-    Shape: `status` the finished row's word; `error_kind`, `message` and the script's own
-    `traceback` for a run that did not complete; `result` what `main` returned.
-    """
-
-    run_id: str
-    status: str
-    error_kind: str | None = None
-    message: str | None = None
-    traceback: str | None = None
-    result: Any = None
-
-    @property
-    def ok(self) -> bool:
-        """Whether the script came to its end."""
-        return self.status == "completed"
 
 
 Run = Submitted | str
@@ -171,7 +152,7 @@ class Farm:
         Raises:
             UsageError: one cannot be used; nothing was written.
         """
-        return self.submit_wanted([Wanted(**{**given, "repo": str(given.get("repo", ""))}) for given in wanted])
+        return self.submit_wanted([parse_wanted(given, f"run {number}") for number, given in enumerate(wanted, 1)])
 
     def submit_wanted(
         self, wanted: Sequence[Wanted], progress: Callable[[str, int], None] = lambda _step, _count: None
@@ -234,8 +215,7 @@ class Farm:
         # An ended run takes no row any more: its end is its last row.
         end = load_after(self.database, state.run_id, state.next_seq - 2, 1).rows[-1]
         assert isinstance(end, EventRow) and end.kind == "finished"
-        words = {name: end.data.get(name) for name in ("error_kind", "message", "traceback", "result")}
-        return Outcome(state.run_id, str(end.data["status"]), **words)
+        return Outcome.of(state.run_id, end.data)
 
     def result(self, run: Run) -> Any:
         """What the script's `main` returned.
@@ -246,7 +226,7 @@ class Farm:
         """
         outcome = self.outcome(run)
         if not outcome.ok:
-            raise RunFailed(outcome_sentence(outcome), status=outcome.status, error_kind=outcome.error_kind)
+            raise RunFailed(outcome.sentence(), status=outcome.status, error_kind=outcome.error_kind)
         return outcome.result
 
     def rows(self, run: Run, after: int = 0) -> Iterator[Row]:
@@ -287,14 +267,3 @@ class Farm:
         set_stop(self.database, before.run_id, "cancel")
         self._bell.tell(before.run_id)
         return before
-
-
-def outcome_sentence(outcome: Outcome) -> str:
-    """How a run ended, in one sentence."""
-    words = end_words(outcome.status, outcome.error_kind)
-    return f"run {outcome.run_id} {words}" + (f": {outcome.message}" if outcome.message else "")
-
-
-def end_words(status: str, error_kind: str | None) -> str:
-    """How a run ended; the kind of its error where the status does not say it already."""
-    return f"{status} ({error_kind})" if error_kind and error_kind not in status else status

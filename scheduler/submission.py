@@ -10,13 +10,13 @@ from __future__ import annotations
 import secrets
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from scheduler.flow.check import check_sources, refusals
 from scheduler.flow.literals import Known, roles_named
 from scheduler.flow.sources import Sources, collect, parse
+from scheduler.wanted import BACKENDS, Wanted
 from shared.base.canonical import canonical_bytes
 from shared.base.errors import UsageError
 from shared.base.settings import RoleSettings, Settings, config_file
@@ -25,26 +25,9 @@ from shared.journal.submit import NewRun
 from shared.model.roles import BUILT_IN_ROLES, EFFORTS, Role, default_prompt, default_sandbox
 from shared.model.spec import RunSpec
 
-BACKENDS = ("app-server",)
 # What a role without `effort` asks for; unlike a model it means the same at every provider.
 DEFAULT_EFFORT = "medium"
 _MAX_ARGS_BYTES = 8 << 20
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A run as somebody asks for it. `repo` is a path or URL; what is None takes its default."""
-
-    script: str | Path
-    repo: str
-    base: str | None = None
-    target: str | None = None
-    args: Any = field(default_factory=dict)
-    key: str | None = None
-    label: str | None = None
-    max_turns: int | None = None
-    trust_effects: bool = False
-    backend: str = BACKENDS[0]
 
 
 def new_key() -> str:

@@ -8,7 +8,8 @@ from scheduler.cli.options import json_option, run_argument
 from scheduler.cli.output import note, record, say
 from scheduler.cli.render_run import waiting_words
 from scheduler.cli.view import RunView
-from scheduler.client import Farm, end_words
+from scheduler.client import Farm
+from scheduler.outcome import end_words
 from shared.base.errors import StillRunning
 from shared.base.ids import RunId
 from shared.journal.hosts import list_schedulers

@@ -8,7 +8,8 @@ import click
 
 from scheduler.cli.options import json_option, run_argument
 from scheduler.cli.output import record, say
-from scheduler.client import Farm, Outcome, outcome_sentence
+from scheduler.client import Farm
+from scheduler.outcome import Outcome
 from shared.base.ids import RunId
 
 
@@ -39,7 +40,7 @@ def print_outcome(outcome: Outcome, as_json: bool) -> None:
     elif outcome.ok:
         say(json.dumps(outcome.result, indent=2, ensure_ascii=False))
     else:
-        click.echo(outcome_sentence(outcome), err=True)
+        click.echo(outcome.sentence(), err=True)
         if outcome.traceback:
             click.echo(outcome.traceback.rstrip(), err=True)
 

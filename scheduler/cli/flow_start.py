@@ -11,7 +11,7 @@ from scheduler.cli.flow_watch import watch_run
 from scheduler.cli.options import json_option, parse_arguments
 from scheduler.cli.output import record, say
 from scheduler.client import Farm, Submitted
-from scheduler.submission import BACKENDS, Wanted
+from scheduler.wanted import BACKENDS, Wanted
 
 
 @click.command("start")

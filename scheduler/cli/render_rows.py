@@ -8,7 +8,7 @@ from typing import Any
 
 from scheduler.cli.output import count, one_line, time_of_day
 from scheduler.cli.view import CallView, lane_name
-from scheduler.client import end_words
+from scheduler.outcome import end_words
 from shared.model.events import TERMINAL_WORDS
 from shared.model.rows import CallRow, EventRow, Row
 

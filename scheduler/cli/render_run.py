@@ -8,7 +8,7 @@ from typing import Any
 
 from scheduler.cli.output import Table, count, duration, one_line
 from scheduler.cli.view import CallView, RunView
-from scheduler.client import end_words
+from scheduler.outcome import end_words
 from shared.journal.claims import OpenCallState
 
 _LABEL_WIDTH = 32

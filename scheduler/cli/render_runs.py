@@ -8,7 +8,7 @@ from typing import Any
 
 from scheduler.cli.output import Table, count, duration, one_line
 from scheduler.cli.render_run import drop_empty
-from scheduler.client import end_words
+from scheduler.outcome import end_words
 from shared.journal.summaries import RunSummary
 
 _TEXT_WIDTH = 28

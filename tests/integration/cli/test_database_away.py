@@ -13,7 +13,7 @@ from shared.base.settings import Settings
 from shared.journal.append import JournalWriter, RunRows
 from shared.journal.database import Database, upgrade
 from shared.model.rows import NewEventRow
-from tests.farms import Farm as JournalFarm
+from tests.journal_farm import Farm as JournalFarm
 from tests.waiting import wait_until
 
 
