@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import signal
+import socket
 import sys
 import time
-from pathlib import Path
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
 from flower.app import Flower
 from flower.options import options
 from flower.urls import settings as flower_urls
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
 
 from shared.base.errors import BrokerUnavailable, SettingsError, UsageError
 from shared.base.log import configure_logging, get_logger
@@ -34,8 +36,11 @@ COLUMNS = "name,kwargs,state,worker,received,runtime,routing_key,uuid"
 WAIT_FOR_BROKER_SECONDS = 60.0
 
 
-def run_flower(settings: Settings) -> None:
+def run_flower(settings: Settings, listening: socket.socket | None = None) -> None:
     """Serve Flower until SIGTERM or Ctrl-C.
+
+    Args:
+        listening: a socket that is bound already; else the settings' address and port are bound here.
 
     Raises:
         SettingsError: no broker or no password is configured.
@@ -46,19 +51,13 @@ def run_flower(settings: Settings) -> None:
         raise SettingsError("Flower needs the broker's address: set broker_url or CRW_BROKER_URL")
     flower = settings.flower
     if not flower.password:
-        raise SettingsError(
-            "Flower runs behind a password only: set CRW_FLOWER__PASSWORD, best from a file of mode 0600"
-        )
+        raise SettingsError("Flower runs behind a password only: set CRW_FLOWER__PASSWORD")
     _wait_for_broker(settings.broker_url)
     _set_options(flower)
     application = Flower(capp=make_app(settings.broker_url), options=options, **flower_urls)
-    try:
-        port = application.start_http_server()
-    except OSError as error:
-        raise UsageError(
-            f"Flower cannot listen on {flower.address}:{flower.port} ({error.strerror}): set flower.port to a free one"
-        ) from None
-    get_logger().info("flower_started", address=flower.address, port=port)
+    sockets = [listening] if listening is not None else _bind(flower)
+    HTTPServer(application).add_sockets(sockets)
+    get_logger().info("flower_started", address=flower.address, port=sockets[0].getsockname()[1])
     signal.signal(signal.SIGTERM, _stop)
     try:
         application.start()
@@ -66,16 +65,13 @@ def run_flower(settings: Settings) -> None:
         application.stop()
 
 
-def load_or_make_password(path: Path) -> tuple[str, bool]:
-    """The password kept in `path` (mode 0600), and whether it was made just now."""
+def _bind(flower: FlowerSettings) -> list[socket.socket]:
     try:
-        return path.read_text(encoding="ascii").strip(), False
-    except FileNotFoundError:
-        password = secrets.token_urlsafe(18)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(password + "\n")
-        return password, True
+        return bind_sockets(flower.port, address=flower.address)
+    except OSError as error:
+        raise UsageError(
+            f"Flower cannot listen on {flower.address}:{flower.port} ({error.strerror}): set flower.port to a free one"
+        ) from None
 
 
 def _set_options(flower: FlowerSettings) -> None:
@@ -113,16 +109,19 @@ def _stop(_number: int, _frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
-def main() -> None:
-    """`python -m deploy.flower`: Flower with the settings in force; bad input gives one sentence and status 2."""
+def main(arguments: Sequence[str]) -> None:
+    """`python -m deploy.flower [FD]`: Flower with the settings in force, on the listening socket FD if one is given.
+
+    Bad input gives one sentence and status 2.
+    """
     try:
         settings = load_settings()
         configure_logging("flower", settings.log_level)
-        run_flower(settings)
+        run_flower(settings, socket.socket(fileno=int(arguments[0])) if arguments else None)
     except (UsageError, BrokerUnavailable) as error:
         print(error, file=sys.stderr)
         raise SystemExit(2) from None
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

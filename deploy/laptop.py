@@ -10,10 +10,9 @@ environment, as it would under systemd.
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -21,8 +20,9 @@ import psycopg2
 from sqlalchemy import make_url
 
 from deploy.embedded import Postgres, Valkey
-from deploy.processes import Child, ChildDied, stop_all
+from deploy.processes import Child, ChildDied, listen, stop_all
 from shared.base.errors import UsageError
+from shared.base.settings import FlowerSettings
 from shared.journal.meta import upgrade
 
 DATABASE = "crw"
@@ -117,16 +117,41 @@ class Laptop:
     def __exit__(self, *_exception: object) -> None:
         self._open.close()
 
-    def start(self, name: str, module: str, environment: Mapping[str, str], arguments: tuple[str, ...] = ()) -> Child:
+    def start(
+        self,
+        name: str,
+        module: str,
+        environment: Mapping[str, str],
+        arguments: Sequence[str] = (),
+        *,
+        pass_fds: Sequence[int] = (),
+    ) -> Child:
         """Start one of the farm's processes; its log is `log/<name>.log`."""
         log = self.logs / f"{name}.log"
         if log.exists() and log.stat().st_size > _LOG_LIMIT_BYTES:
             log.replace(log.with_suffix(".log.1"))
         services = {"CRW_DATABASE_URL": self.database_url, "CRW_BROKER_URL": self.broker_url}
-        child = Child(name, module, arguments, log=log, environment={**environment, **services}, cwd=self.logs.parent)
+        child = Child(
+            name,
+            module,
+            arguments,
+            log=log,
+            environment={**environment, **services},
+            cwd=self.logs.parent,
+            pass_fds=pass_fds,
+        )
         self._children.append(child)
         child.start()
         return child
+
+    def start_flower(self, environment: Mapping[str, str], flower: FlowerSettings, password: str) -> str:
+        """Start Flower on its configured port, or on a free one when that is taken. Returns its address."""
+        with listen(flower.address, flower.port) as listening:
+            port = listening.getsockname()[1]
+            secret = {"CRW_FLOWER__PASSWORD": password, "CRW_FLOWER__USER": flower.user}
+            number = listening.fileno()
+            self.start("flower", "deploy.flower", {**environment, **secret}, [str(number)], pass_fds=[number])
+        return f"http://{flower.address}:{port}"
 
     def check(self) -> None:
         """Raise when anything that should run has ended.
@@ -180,10 +205,3 @@ def _make_database(server: Postgres) -> None:
 def state_environment(state_dir: Path, host_name: str) -> dict[str, str]:
     """The variables that make a process a host of its own."""
     return {"CRW_STATE_DIR": str(state_dir), "CRW_HOST_NAME": host_name, "PYTHONUNBUFFERED": "1"}
-
-
-def make_private(directory: Path) -> Path:
-    """The directory, made if need be, closed to other users."""
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.chmod(directory, 0o700)
-    return directory

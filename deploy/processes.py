@@ -12,6 +12,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -45,6 +46,7 @@ class Child:
         log: Path,
         environment: Mapping[str, str],
         cwd: Path,
+        pass_fds: Sequence[int] = (),
     ) -> None:
         self.name = name
         self.log = log
@@ -52,6 +54,7 @@ class Child:
         self._argv = [sys.executable, "-P", "-m", module, *arguments]
         self._environment = dict(environment)
         self._cwd = cwd
+        self._pass_fds = pass_fds
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -77,6 +80,7 @@ class Child:
                 env=self._environment,
                 start_new_session=True,
                 preexec_fn=die_with_parent,
+                pass_fds=self._pass_fds,
             )
 
     def check(self) -> None:
@@ -124,6 +128,17 @@ def stop_all(children: Sequence[Child], grace_seconds: float) -> None:
     end = time.monotonic() + grace_seconds
     for child in children:
         child.stop(max(0.1, end - time.monotonic()))
+
+
+def listen(address: str, port: int) -> socket.socket:
+    """A listening socket to hand to a child: on this port, or on a free one when it is taken."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        listening = socket.create_server((address, port), family=family)
+    except OSError:
+        listening = socket.create_server((address, 0), family=family)
+    listening.setblocking(False)
+    return listening
 
 
 def clean_environment(**variables: str) -> dict[str, str]:

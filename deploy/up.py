@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
+import secrets
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from deploy.flower import load_or_make_password
 from deploy.health import scheduler_is_up, worker_is_up
 from deploy.laptop import Laptop, Stopped, stop_on_signals
 from deploy.processes import ChildDied, program
@@ -106,38 +106,25 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 
 def _start_flower(settings: Settings, laptop: Laptop, environment: dict[str, str], say: Callable[[str], None]) -> None:
-    flower = settings.flower
-    port = flower.port if _is_free(flower.address, flower.port) else 0
-    if port == 0:
-        port = free_port(flower.address)
-    password_file = settings.state_dir / "flower-password"
-    password, made = (flower.password, False) if flower.password else load_or_make_password(password_file)
-    laptop.start(
-        "flower",
-        "deploy.flower",
-        {**environment, "CRW_FLOWER__PASSWORD": password or "", "CRW_FLOWER__PORT": str(port)},
-    )
-    secret = f"password {password}, kept in {password_file}" if made else f"password in {password_file}"
-    if flower.password:
-        secret = "the configured password"
-    say(f"Flower:     http://{flower.address}:{port}  login {flower.user}, {secret}")
+    flower, file = settings.flower, settings.state_dir / "flower-password"
+    password, made = (flower.password, False) if flower.password else load_or_make_password(file)
+    address = laptop.start_flower(environment, flower, password)
+    secret = "the configured password" if flower.password else f"password in {file}"
+    if made:
+        secret = f"password {password}, kept in {file}"
+    say(f"Flower:     {address}  login {flower.user}, {secret}")
 
 
-def free_port(address: str = "127.0.0.1") -> int:
-    """A port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((address, 0))
-        return int(probe.getsockname()[1])
-
-
-def _is_free(address: str, port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError:
-            return False
-    return port != 0
+def load_or_make_password(path: Path) -> tuple[str, bool]:
+    """The password kept in `path` (mode 0600), and whether it was made just now."""
+    try:
+        return path.read_text(encoding="ascii").strip(), False
+    except FileNotFoundError:
+        password = secrets.token_urlsafe(18)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(password + "\n")
+        return password, True
 
 
 def _say_ready(settings: Settings, laptop: Laptop, scripted: bool, say: Callable[[str], None]) -> None:

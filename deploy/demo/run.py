@@ -26,9 +26,9 @@ from deploy.demo.repository import MAIN, make_repository
 from deploy.laptop import Laptop, Stopped, state_environment, stop_on_signals
 from deploy.processes import ChildDied, clean_environment, program
 from deploy.scripted import as_variables, scripted_settings, start_model
-from deploy.up import free_port
 from shared.base.command import die_with_parent, kill_group
 from shared.base.errors import UsageError
+from shared.base.settings import FlowerSettings
 from shared.journal.database import Database
 
 FLOW = Path(__file__).with_name("flow.py")
@@ -122,10 +122,10 @@ def _run(
     for name in HOSTS:
         laptop.start(f"worker-{name}", "workers.app", base | state_environment(directory / name, name))
     if flower:
-        port = free_port()
-        own = {"CRW_FLOWER__PORT": str(port), "CRW_FLOWER__PASSWORD": FLOWER_PASSWORD}
-        laptop.start("flower", "deploy.flower", base | state_environment(directory / "flower", "flower") | own)
-        say(f"Flower: http://127.0.0.1:{port}  login crw, password {FLOWER_PASSWORD}")
+        address = laptop.start_flower(
+            base | state_environment(directory / "flower", "flower"), FlowerSettings(port=0), FLOWER_PASSWORD
+        )
+        say(f"Flower: {address}  login crw, password {FLOWER_PASSWORD}")
     command = _command(repository, as_json)
     say(f"$ {program()} {shlex.join(command)}\n")
     environment = base | state_environment(directory / "scheduler", "client")

@@ -122,3 +122,18 @@ def test_a_process_that_dies_takes_the_farm_down_and_its_last_words_are_said(tmp
         assert up.wait(60) == 1
     assert "scheduler ended with status -9" in log.read_text()
     assert_nothing_runs(home)
+
+
+def test_a_killed_farm_comes_up_again_at_once_on_what_it_left(tmp_path: Path) -> None:
+    home, log = tmp_path / "home", tmp_path / "log"
+    home.mkdir()
+    for _ in range(2):
+        with started((*CRW, "up", "--scripted"), user_environment(home), home, log) as up:
+            wait_for_words(log, READY, up, 60)
+            up.kill()
+            up.wait()
+    with started((*CRW, "up", "--scripted"), user_environment(home), home, log) as up:
+        wait_for_words(log, READY, up, 60)
+        up.terminate()
+        assert up.wait(60) == 0
+    assert_nothing_runs(home)

@@ -18,8 +18,8 @@ import psutil
 import pytest
 
 from deploy.embedded import Valkey
-from deploy.flower import load_or_make_password
-from deploy.processes import Child, clean_environment, stop_all
+from deploy.processes import Child, clean_environment, listen, stop_all
+from deploy.up import load_or_make_password
 from shared.broker.publish import Publisher
 from tests.integration.messages.conftest import RECORDING_WORKER, Message
 from tests.waiting import wait_until
@@ -175,3 +175,10 @@ def test_a_password_is_made_once_and_kept_from_others(tmp_path: Path) -> None:
     again, made_again = load_or_make_password(tmp_path / "password")
     assert (first == again, made, made_again) == (True, True, False)
     assert len(first) >= 24 and stat.S_IMODE((tmp_path / "password").stat().st_mode) == 0o600
+
+
+def test_a_taken_port_is_replaced_by_a_free_one() -> None:
+    with listen("127.0.0.1", 0) as first:
+        taken = first.getsockname()[1]
+        with listen("127.0.0.1", taken) as second:
+            assert second.getsockname()[1] not in (0, taken)
