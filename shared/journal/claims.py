@@ -61,14 +61,9 @@ def claim(database: Database, worker_id: str, call_id: str, request_id: str, gra
     """
     parameters = {"worker": worker_id, "call": call_id, "request": request_id, "grant": grant_id}
 
-    def ask() -> Any:
-        with database.statement() as connection:
-            return connection.exec_driver_sql(CLAIM, parameters).one()
-
-    row = retrying(ask)
-    if row[0] is not None:
-        return Denied(row[0])
-    *granted, detail, prepared_at = row[1:]
+    [(denied, *granted, detail, prepared_at)] = retrying(lambda: database.fetch(CLAIM, parameters))
+    if denied is not None:
+        return Denied(denied)
     return Claim(
         call_id=call_id, request_id=request_id, grant_id=grant_id,
         prepared={} if detail is None else from_storable(detail), prepared_at=prepared_at,

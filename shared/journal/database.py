@@ -88,7 +88,7 @@ class Database:
             yield connection
 
     def fetch(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """The rows of one reading statement, on psycopg2's own cursor: a quarter of what a `Connection` costs.
+        """The rows of one statement, its own transaction, on psycopg2's cursor: a quarter of what a `Connection` costs.
 
         Raises:
             StoreUnavailable: as `transaction`. Other errors pass as psycopg2 raises them.
@@ -211,9 +211,9 @@ def retrying(closure: Callable[[], T], *, give_up_seconds: float = 30.0) -> T:
     while True:
         try:
             return closure()
-        except (DBAPIError, StoreUnavailable) as error:
-            if isinstance(error, DBAPIError):
-                original = error.orig
+        except (DBAPIError, StoreUnavailable, psycopg2.Error) as error:
+            if not isinstance(error, StoreUnavailable):
+                original = error.orig if isinstance(error, DBAPIError) else error
                 if not isinstance(original, psycopg2.Error) or not is_retryable(original):
                     raise
             if time.monotonic() + pause > end:
