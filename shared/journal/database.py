@@ -127,6 +127,11 @@ class Database:
             if isinstance(error.orig, psycopg2.Error) and is_lost(error.orig):
                 raise self.unavailable(error.orig) from error
             raise
+        except psycopg2.Error as error:
+            # SQLAlchemy hands the error of a refused raw connection through as it is.
+            if is_lost(error):
+                raise self.unavailable(error) from error
+            raise
 
     def connect_raw(self, *, timeout_seconds: float = 5.0, statement_timeout_seconds: float | None = None) -> Any:
         """A psycopg2 connection of its own, in autocommit: for the writer and for heartbeats.
