@@ -10,16 +10,14 @@ Source: journal document, "Persistence" and "The resume walk"; rules of the prot
 from __future__ import annotations
 
 import asyncio
-import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Protocol
 
 from scheduler.flow.api import Flow
 from scheduler.flow.dispatch import Dispatch
-from scheduler.flow.failure import describe_failure
+from scheduler.flow.ending import End, end_of_script, mismatch_end, started_row
 from scheduler.flow.halt import Broken, Cancelled, Halt, Lost, Mismatched, Over
 from scheduler.flow.joins import without_exit
 from scheduler.flow.opening import Positions
@@ -30,8 +28,6 @@ from scheduler.flow.services import Changes, RunServices, Watch
 from scheduler.flow.silence import Silence
 from scheduler.flow.waiting import Inbox
 from scheduler.resume.history import History
-from scheduler.resume.walk import mismatch_of_end
-from shared.base.canonical import canonical_bytes, digest_json
 from shared.base.errors import RightLost, RowRefused
 from shared.base.log import get_logger
 from shared.journal.append import RunLease
@@ -40,7 +36,7 @@ from shared.journal.read import Page, load, load_after
 from shared.journal.runs import load_source, load_spec, run_state, set_stop
 from shared.model.position import ROOT_PATH
 from shared.model.rows import NewEventRow
-from shared.model.spec import FORMAT, RunSpec
+from shared.model.spec import RunSpec
 
 __all__ = ["Changes", "RunServices", "Taken", "Watch", "drive_run"]
 
@@ -57,28 +53,6 @@ class Taken(Protocol):
     def lease(self) -> RunLease: ...
     @property
     def stop(self) -> str | None: ...
-
-
-@dataclass(frozen=True)
-class End:
-    """How a run ended, as its `finished` row says it.
-
-    Shape: `message` one sentence for people, `traceback` the script's own frames;
-    `result` what main returned.
-    """
-
-    status: str
-    error_kind: str | None = None
-    message: str | None = None
-    traceback: str | None = None
-    result: Any = None
-    by: str | None = None
-
-    def row(self) -> NewEventRow:
-        """The row; members without a value are left out, the result of a completed run is not."""
-        members = ("error_kind", "message", "traceback", "by")
-        data = {name: value for name in members if (value := getattr(self, name)) is not None}
-        return NewEventRow("finished", {"status": self.status, **data, "result": self.result})
 
 
 async def drive_run(taken: Taken, services: RunServices) -> None:
@@ -121,7 +95,7 @@ class _Drive:
         history = History(await asyncio.to_thread(load, self._database, self._run_id))
         self._inbox = Inbox(self._watch, self._read_page, history.last_seq, history.open_calls(), self._stop)
         self._dispatch = Dispatch(self._services, self._taken.lease, self._halt, self._inbox.forget, self._watch.notify)
-        await self._dispatch.write(self._dispatch.rows(_started(spec, history)))
+        await self._dispatch.write(self._dispatch.rows(started_row(spec, history)))
         if self._taken.stop == "cancel":
             self._stop()
         positions = Positions(self._run_id, history, self._inbox, self._dispatch, self._halt)
@@ -175,8 +149,8 @@ class _Drive:
                 return None
             return End("cancelled", "cancelled", "the run was cancelled", by="operator")
         if isinstance(cause, Mismatched):
-            return _mismatch_end(cause.sentence)
-        return _end_of_script(main, script, history)
+            return mismatch_end(cause.sentence)
+        return end_of_script(main, script, history)
 
     async def _is_cancelled(self) -> bool:
         """Whether the run is to end; one that is only paused stays as it is, for whoever goes on with it."""
@@ -257,45 +231,3 @@ async def _main(script: Script, flow: Flow) -> Any:
 async def _load_and_call(script: Script, flow: Flow) -> Any:
     main = script.load()
     return as_data(await main(flow, flow.args))
-
-
-def _started(spec: RunSpec, history: History) -> NewEventRow:
-    """The row of a process that begins to drive the run; the first one keeps the run's identity."""
-    python = ".".join(platform.python_version_tuple()[:2])
-    if history.python not in (None, python):
-        get_logger().warning("python_changed", recorded=history.python, now=python)
-    return NewEventRow(
-        "started",
-        {
-            "lineage": history.lineage, "workflow": spec.workflow, "script": spec.script,
-            "sources": dict(spec.sources), "args_digest": digest_json(spec.args), "spec_digest": spec.digest(),
-            "base": spec.base, "target": spec.target, "backend": spec.backend, "python": python, "format": FORMAT,
-        },
-    )  # fmt: skip
-
-
-def _mismatch_end(sentence: str) -> End:
-    return End(
-        "replay_mismatch",
-        "replay_mismatch",
-        f"the script does not repeat what was recorded: {sentence}; look for what is not deterministic with "
-        "crw flow check, then start a new run",
-    )
-
-
-def _end_of_script(main: asyncio.Task[Any], script: Script, history: History) -> End:
-    if main.cancelled():
-        return End("script_error", "script", "the script cancelled itself")
-    error = main.exception()
-    if error is not None:
-        message, traceback = describe_failure(error, script)
-        return End("script_error", "script", message, traceback)
-    try:
-        result = main.result()
-        canonical_bytes(result)
-    except (TypeError, ValueError) as fault:
-        return End("script_error", "script", f"main returned what is no JSON data: {fault}")
-    left = history.places_left()
-    if left:
-        return _mismatch_end(mismatch_of_end(left).sentence)
-    return End("completed", result=result)

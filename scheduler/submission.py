@@ -79,6 +79,8 @@ class Submission:
             backend=wanted.backend,
             max_turns=wanted.max_turns,
             python=f"{sys.version_info.major}.{sys.version_info.minor}",
+            # The catalogue a script's own model= is held against, wherever the script runs.
+            extra={"models": settings.codex.models} if settings.codex.models else {},
         )
         return NewRun(spec, sources.files, wanted.key or new_key())
 

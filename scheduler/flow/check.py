@@ -123,6 +123,7 @@ def check_sources(sources: Sources, known: Known) -> list[Finding]:
         if name.endswith(".py"):
             tree = parse(name, raw)
             found.update(_nondeterminism(name, tree, sources))
+            found.update(_missing_files(name, tree, sources))
             found.update(
                 Finding(name, line, "error", sentence) for line, sentence in literals.literal_errors(tree, known)
             )
@@ -152,6 +153,18 @@ def _nondeterminism(name: str, tree: ast.Module, sources: Sources) -> Iterator[F
                 statement.lineno,
                 "effect",
                 "this call at the top level happens again at each load of the script; move it into main",
+            )
+
+
+def _missing_files(name: str, tree: ast.Module, sources: Sources) -> Iterator[Finding]:
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "file"):
+            continue
+        wanted = node.args[0] if node.args and isinstance(node.func.value, ast.Name) else None
+        if isinstance(wanted, ast.Constant) and isinstance(wanted.value, str) and wanted.value not in sources.files:
+            mend = f'add it to files = ["{wanted.value}"] at the top level'
+            yield Finding(
+                name, node.lineno, "error", f"flow.file: {wanted.value} does not ship with the script; {mend}"
             )
 
 

@@ -95,6 +95,7 @@ def test_a_call_at_the_top_level_is_named(tmp_path):
         ("await flow.crw.verify(head='main', command='x')", "head is a full commit"),
         ("await flow.crw.verify(hed='a', command='x', head=x)", "does not take hed"),
         ("import numpy", "only the standard library"),
+        ("flow.file('data.txt')", "does not ship with the script"),
     ],
 )
 def test_wrong_literals_are_errors_that_no_trust_lifts(tmp_path, line, sentence):

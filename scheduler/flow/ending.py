@@ -1,0 +1,86 @@
+"""The rows at both ends of a drive: `started` with the run's identity, `finished` with how it ended.
+
+Source: journal document, "Persistence" (run rows, identity of the run).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.flow.failure import describe_failure
+from scheduler.flow.script import Script
+from scheduler.resume.history import History
+from scheduler.resume.walk import mismatch_of_end
+from shared.base.canonical import canonical_bytes, digest_json
+from shared.base.log import get_logger
+from shared.model.rows import NewEventRow
+from shared.model.spec import FORMAT, RunSpec
+
+
+@dataclass(frozen=True)
+class End:
+    """How a run ended, as its `finished` row says it.
+
+    Shape: `message` one sentence for people, `traceback` the script's own frames;
+    `result` what main returned.
+    """
+
+    status: str
+    error_kind: str | None = None
+    message: str | None = None
+    traceback: str | None = None
+    result: Any = None
+    by: str | None = None
+
+    def row(self) -> NewEventRow:
+        """The row; members without a value are left out, the result of a completed run is not."""
+        members = ("error_kind", "message", "traceback", "by")
+        data = {name: value for name in members if (value := getattr(self, name)) is not None}
+        return NewEventRow("finished", {"status": self.status, **data, "result": self.result})
+
+
+def started_row(spec: RunSpec, history: History) -> NewEventRow:
+    """The row of a process that begins to drive the run; the first one keeps the run's identity."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    if history.python not in (None, python):
+        get_logger().warning("python_changed", recorded=history.python, now=python)
+    return NewEventRow(
+        "started",
+        {
+            "lineage": history.lineage, "workflow": spec.workflow, "script": spec.script,
+            "sources": dict(spec.sources), "args_digest": digest_json(spec.args), "spec_digest": spec.digest(),
+            "base": spec.base, "target": spec.target, "backend": spec.backend, "python": python, "format": FORMAT,
+        },
+    )  # fmt: skip
+
+
+def mismatch_end(sentence: str) -> End:
+    """The end of a run whose script does not repeat its record."""
+    return End(
+        "replay_mismatch",
+        "replay_mismatch",
+        f"the script does not repeat what was recorded: {sentence}; look for what is not deterministic with "
+        "crw flow check, then start a new run",
+    )
+
+
+def end_of_script(main: asyncio.Task[Any], script: Script, history: History) -> End:
+    """The end of a run whose script came to its own: a result, an error, or a record it did not come to."""
+    if main.cancelled():
+        return End("script_error", "script", "the script cancelled itself")
+    error = main.exception()
+    if error is not None:
+        message, traceback = describe_failure(error, script)
+        return End("script_error", "script", message, traceback)
+    try:
+        result = main.result()
+        canonical_bytes(result)
+    except (TypeError, ValueError) as fault:
+        return End("script_error", "script", f"main returned what is no JSON data: {fault}")
+    left = history.places_left()
+    if left:
+        return mismatch_end(mismatch_of_end(left).sentence)
+    return End("completed", result=result)
