@@ -6,12 +6,12 @@ their health check: exit status 0 well, 1 not (the reason is printed).
 
 from __future__ import annotations
 
-import socket
 import sys
 from collections.abc import Sequence
 
 from shared.base.errors import CrwError, SettingsError
 from shared.base.settings import load_settings
+from shared.hub.machine import machine_label
 from shared.journal.database import Database
 from shared.journal.hosts import list_hosts, list_schedulers
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
         if what == "worker":
             well = worker_is_up(database, settings.host_name)
         elif what == "scheduler":
-            well = scheduler_is_up(database, socket.gethostname())
+            well = scheduler_is_up(database, machine_label())
         else:
             raise SettingsError("name what to look at: worker or scheduler")
     except CrwError as error:

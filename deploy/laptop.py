@@ -26,6 +26,8 @@ from shared.base.settings import FlowerSettings
 from shared.journal.meta import upgrade
 
 DATABASE = "crw"
+# Until the processes hold their leases; a loaded machine takes its time to import.
+START_SECONDS = 90.0
 _LOG_LIMIT_BYTES = 10 << 20
 _LOOK_SECONDS = 0.1
 
@@ -45,7 +47,10 @@ def stop_on_signals() -> Iterator[None]:
     They stay ignored until the context ends, so that an impatient second Ctrl-C cannot
     leave half a farm behind.
     """
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    # Who started this under nohup wants it to outlive the terminal.
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
 
     def stop(number: int, _frame: FrameType | None) -> None:
         for each in numbers:

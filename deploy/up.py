@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.health import scheduler_is_up, worker_is_up
-from deploy.laptop import Laptop, Stopped, stop_on_signals
+from deploy.laptop import START_SECONDS, Laptop, Stopped, stop_on_signals
 from deploy.processes import ChildDied, program
 from deploy.scripted import as_variables, scripted_settings, start_model
 from shared.base.errors import UsageError
@@ -19,7 +19,6 @@ from shared.base.running_farm import RunningFarm
 from shared.base.settings import Settings, config_file
 from shared.journal.database import Database
 
-START_SECONDS = 90.0
 # The processes drain for as long as the settings say; what does not end then is killed.
 _STOP_MARGIN_SECONDS = 5.0
 

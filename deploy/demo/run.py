@@ -23,7 +23,9 @@ from typing import TextIO
 
 from deploy.demo.report import Report, make_report
 from deploy.demo.repository import MAIN, make_repository
-from deploy.laptop import Laptop, Stopped, state_environment, stop_on_signals
+from deploy.embedded import EmbeddedError
+from deploy.health import worker_is_up
+from deploy.laptop import START_SECONDS, Laptop, Stopped, state_environment, stop_on_signals
 from deploy.processes import ChildDied, clean_environment, program
 from deploy.scripted import as_variables, scripted_settings, start_model
 from shared.base.command import die_with_parent, kill_group
@@ -40,6 +42,8 @@ FLOWER_PASSWORD = "demo"
 # Nothing of value runs in a demo: what does not end at once may be killed.
 _STOP_SECONDS = 6.0
 _SETTINGS = {
+    # Three lanes need both hosts.
+    "concurrency": 2,
     # Silence is noticed soon; a demo is over before a production lease would end.
     "lease_seconds": 10.0,
     "sweep_seconds": 1.0,
@@ -101,6 +105,10 @@ def run_demo(
                 keep = True
                 print(f"The logs are kept in {directory}", file=sys.stderr)
                 return 1
+            except EmbeddedError:
+                # Its sentence names a log.
+                keep = True
+                raise
         return 0 if report.completed else 1
     finally:
         _show_cursor(sink)
@@ -126,13 +134,15 @@ def _run(
             base | state_environment(directory / "flower", "flower"), FlowerSettings(port=0), FLOWER_PASSWORD
         )
         say(f"Flower: {address}  login crw, password {FLOWER_PASSWORD}")
+    database = Database(laptop.database_url, process="demo", pool_size=1)
+    stack.callback(database.close)
+    if not laptop.wait_until(lambda: all(worker_is_up(database, name) for name in HOSTS), START_SECONDS):
+        raise ChildDied(f"the workers did not report within {START_SECONDS:.0f} s; their logs are in {laptop.logs}")
     command = _command(repository, as_json)
     say(f"$ {program()} {shlex.join(command)}\n")
     environment = base | state_environment(directory / "scheduler", "client")
     services = {"CRW_DATABASE_URL": laptop.database_url, "CRW_BROKER_URL": laptop.broker_url}
     status = _submit(laptop, command, environment | services, directory / "log" / "submit.log" if as_json else None)
-    database = Database(laptop.database_url, process="demo", pool_size=1)
-    stack.callback(database.close)
     return laptop, make_report(database, repository, TARGET, exit_status=status, seconds=time.monotonic() - started)
 
 

@@ -32,6 +32,8 @@ def test_a_worker_is_well_while_it_renews_its_lease(farm: Farm) -> None:
     assert status == 1 and "no worker of this machine holds a lease" in said
 
 
-def test_a_scheduler_that_is_not_there_is_not_well_and_a_wrong_question_says_so(farm: Farm) -> None:
+def test_a_scheduler_is_well_while_it_renews_its_lease_and_a_wrong_question_says_so(farm: Farm) -> None:
     assert _health(farm, "scheduler")[0] == 1
+    farm.wait_up(farm.start_scheduler())
+    assert _health(farm, "scheduler") == (0, "")
     assert "worker or scheduler" in _health(farm, "flower")[1]
