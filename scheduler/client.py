@@ -265,5 +265,9 @@ class Farm:
         """
         before = self.state(run)
         set_stop(self.database, before.run_id, "cancel")
-        self._bell.tell(before.run_id)
+        self.tell(before.run_id)
         return before
+
+    def tell(self, run: Run) -> None:
+        """Wake whoever drives, works on or follows a run."""
+        self._bell.tell(str(run))

@@ -2,8 +2,9 @@
 
 Start is resume with an empty journal: the recorded rows become the history, the
 script runs from its top, and each position replays, waits or runs live. The run
-ends in one of four ways - completed, script_error, replay_mismatch, cancelled - or
-is left to another scheduler without a row, when the right to write it was lost.
+ends completed, script_error or replay_mismatch - a cancelled one with the status
+script_error and the kind cancelled - or is left to another scheduler without a row,
+when the right to write it was lost.
 Source: journal document, "Persistence" and "The resume walk"; rules of the protocol, 28 and 47.
 """
 
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 
 from scheduler.flow.api import Flow
 from scheduler.flow.dispatch import Dispatch
-from scheduler.flow.ending import End, end_of_script, mismatch_end, started_row
+from scheduler.flow.ending import CANCELLED, End, end_of_script, mismatch_end, started_row
 from scheduler.flow.halt import Broken, Cancelled, Halt, Lost, Mismatched, Over
 from scheduler.flow.joins import without_exit
 from scheduler.flow.opening import Positions
@@ -27,21 +28,23 @@ from scheduler.flow.script import Script
 from scheduler.flow.services import Changes, RunServices, Watch
 from scheduler.flow.silence import Silence
 from scheduler.flow.waiting import Inbox
+from scheduler.last_calls import end_lost, plan_cancel_waiting, was_told
 from scheduler.resume.history import History
 from shared.base.errors import RightLost, RowRefused
 from shared.base.log import get_logger
-from shared.journal.append import RunLease
+from shared.journal.append import RunLease, RunRows
+from shared.journal.claims import open_calls
 from shared.journal.database import Database, clock
 from shared.journal.read import Page, load, load_after
 from shared.journal.runs import load_source, load_spec, run_state, set_stop
 from shared.model.position import ROOT_PATH
-from shared.model.rows import NewEventRow
 from shared.model.spec import RunSpec
 
 __all__ = ["Changes", "RunServices", "Taken", "Watch", "drive_run"]
 
 _UNWIND_SECONDS = 5.0
-_SAY_WAITING_SECONDS = 10.0
+# How often a run that is ending looks at the calls it waits for.
+_LOOK_SECONDS = 1.0
 
 
 class Taken(Protocol):
@@ -92,7 +95,9 @@ class _Drive:
     async def run(self) -> None:
         spec = await asyncio.to_thread(load_spec, self._database, self._run_id)
         sources = await asyncio.to_thread(self._load_sources, spec)
-        history = History(await asyncio.to_thread(load, self._database, self._run_id))
+        rows = await asyncio.to_thread(load, self._database, self._run_id)
+        history = History(rows)
+        self._told_waiting = was_told(rows)
         self._inbox = Inbox(self._watch, self._read_page, history.last_seq, history.open_calls(), self._stop)
         self._dispatch = Dispatch(self._services, self._taken.lease, self._halt, self._inbox.forget, self._watch.notify)
         await self._dispatch.write(self._dispatch.rows(started_row(spec, history)))
@@ -147,7 +152,7 @@ class _Drive:
         if isinstance(cause, Cancelled):
             if not await self._is_cancelled():
                 return None
-            return End("cancelled", "cancelled", "the run was cancelled", by="operator")
+            return CANCELLED
         if isinstance(cause, Mismatched):
             return mismatch_end(cause.sentence)
         return end_of_script(main, script, history)
@@ -177,17 +182,22 @@ class _Drive:
         """Withdraw what nobody claimed and wait for the rest: a run ends when none of its calls is at work."""
         if not self._inbox.open_calls:
             return
-        if end.status != "cancelled":
+        if not end.cancelled:
             # Nobody reads these results any more: workers interrupt them as they do for a cancel.
             await asyncio.to_thread(set_stop, self._database, self._run_id, "cancel")
-        await self._dispatch.write(self._dispatch.rows(withdraw=True))
-        told = False
-        while not await self._inbox.wait_for_none_open(_SAY_WAITING_SECONDS):
+        told = not end.cancelled or self._told_waiting
+        while True:
+            calls = await asyncio.to_thread(open_calls, self._database, self._run_id)
+            if any(call.state == "open" for call in calls):
+                await self._dispatch.write(self._dispatch.rows(withdraw=True))
+            if not told and (waiting := plan_cancel_waiting(calls)) is not None:
+                await self._dispatch.write(self._dispatch.rows(waiting))
+            told = True
+            if ended := await asyncio.to_thread(end_lost, self._database, self._run_id, calls):
+                await self._dispatch.write(RunRows(self._taken.lease, ended=ended))
+            if await self._inbox.wait_for_none_open(_LOOK_SECONDS):
+                break
             self._halt_if_lost()
-            if not told:
-                told = True
-                waiting = {"calls": sorted(self._inbox.open_calls)}
-                await self._dispatch.write(self._dispatch.rows(NewEventRow("cancel_waiting", waiting)))
         self._halt_if_lost()
 
     def _halt_if_lost(self) -> None:

@@ -35,11 +35,19 @@ class End:
     result: Any = None
     by: str | None = None
 
-    def row(self) -> NewEventRow:
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody asked for this end."""
+        return self.error_kind == "cancelled"
+
+    def row(self, **more: Any) -> NewEventRow:
         """The row; members without a value are left out, the result of a completed run is not."""
         members = ("error_kind", "message", "traceback", "by")
         data = {name: value for name in members if (value := getattr(self, name)) is not None}
-        return NewEventRow("finished", {"status": self.status, **data, "result": self.result})
+        return NewEventRow("finished", {"status": self.status, **data, **more, "result": self.result})
+
+
+CANCELLED = End("script_error", "cancelled", "the run was cancelled", by="operator")
 
 
 def started_row(spec: RunSpec, history: History) -> NewEventRow:

@@ -3,7 +3,8 @@
 States of a claim: open (nobody has it) -> claimed (one worker has it) -> ended. A
 holder that dies leaves it open again, or stranded on its host when an effect was
 announced there; only that host's next incarnation is granted a stranded call.
-withdrawn: the run was stopped before anybody claimed it. Every grant and every
+withdrawn: the run was stopped before anybody claimed it; lost: its host was given
+up, and only its run's own row can end it. Every grant and every
 taking away raises the fence, and a row under an old fence is refused.
 Source: design of the farm, "The life of a call"; rules of the protocol 21, 22, 29.
 """
@@ -112,6 +113,24 @@ def free_overdue(database: Database, grace_seconds: float) -> list[Freed]:
     return retrying(take)
 
 
+def give_up(database: Database, run_id: str) -> list[str]:
+    """Take the calls of a cancelled run from hosts that are silent; what had sent nothing is open again.
+
+    Returns:
+        The calls that are lost now: the run ends them with its own row, nobody else can.
+    """
+
+    def take() -> list[str]:
+        with database.transaction() as connection:
+            silent = connection.execute(claiming.silent_holders(), {"run": run_id}).scalars().all()
+            found = connection.execute(claiming.claims_out_of_reach(), {"run": run_id, "silent": list(silent)}).all()
+            free(connection, [row.call_id for row in found if not row.sent], crashes=0)
+            sent = [row.call_id for row in found if row.sent]
+            return list(connection.execute(claiming.lose_claims(), {"calls": sent}).scalars()) if sent else []
+
+    return retrying(take)
+
+
 def free(connection: Connection, calls: Sequence[str], *, crashes: int) -> list[Freed]:
     """Take locked claims from their holder, drop their unused placements, publish them again. The callers lock."""
     if not calls:
@@ -144,6 +163,7 @@ class OpenCallState:
     fence: int
     opened_at: Any
     claimed_at: Any
+    request_id: str = ""
 
 
 def open_calls(database: Database, run_id: str) -> list[OpenCallState]:

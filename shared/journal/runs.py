@@ -41,6 +41,7 @@ __all__ = [
     "set_stop",
     "submit",
     "take",
+    "take_stopped",
 ]
 
 TAKES_BEFORE_QUARANTINE = 3
@@ -115,6 +116,21 @@ def _take(connection: Connection, scheduler_id: str, row: Any) -> TakenRun | Non
     run = connection.execute(running.take_run(), given).one()
     lease = RunLease(run.run_id, scheduler_id, run.lease_epoch, run.sched_rows)
     return TakenRun(run.run_id, lease, run.stop, takes)
+
+
+def take_stopped(database: Database, run_id: str, scheduler_id: str) -> RunLease | None:
+    """Take one cancelled run in order to end it, whatever its state, if its lease is free; None when it is not."""
+
+    def take_run() -> RunLease | None:
+        with database.statement() as connection:
+            state = connection.execute(running.run_state(), {"run": run_id}).first()
+            if state is None:
+                return None
+            asked = {"run": run_id, "scheduler": scheduler_id, "epoch": state.lease_epoch}
+            row = connection.execute(running.take_stopped_run(), asked).first()
+            return RunLease(row.run_id, scheduler_id, row.lease_epoch, row.sched_rows) if row else None
+
+    return retrying(take_run)
 
 
 def give_back(database: Database, scheduler_id: str) -> list[str]:

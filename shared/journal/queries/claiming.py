@@ -86,6 +86,37 @@ def free_claims() -> TextClause:
         returning call_id, run_id, node_id, request_id, sent, sent_host, crashes""")
 
 
+# Locks nothing: a holder that is silent past its lease sends nothing, and what it would write is fenced off below.
+def silent_holders() -> TextClause:
+    """Workers that hold calls of a cancelled run and do not beat."""
+    return text("""
+        select distinct w.worker_id from call_claims c join farm_workers w on w.worker_id = c.worker_id
+          join flow_runs r on r.run_id = c.run_id
+        where c.run_id = :run and r.stop = 'cancel' and c.state = 'claimed'
+          and (w.state in ('dead', 'stopped') or w.lease_until < clock_timestamp())""")
+
+
+# Locks: the claims, by call id. State and holder are in the WHERE of the locking statement: who claims a stranded call
+# meanwhile keeps it.
+def claims_out_of_reach() -> TextClause:
+    """Lock the calls of a cancelled run that nobody alive holds and that only a silent host could settle."""
+    return text("""
+        select c.call_id, c.sent from call_claims c join flow_runs r on r.run_id = c.run_id
+        where c.run_id = :run and r.stop = 'cancel' and ((c.state = 'claimed' and c.worker_id = any(:silent))
+          or (c.state = 'stranded' and not exists (select 1 from farm_workers w where w.host = c.sent_host
+            and w.state in ('up', 'draining') and w.lease_until > clock_timestamp())))
+        order by c.call_id for no key update of c""")
+
+
+# Locks: nothing new; the claims are locked. The outbox row goes with the right to be claimed.
+def lose_claims() -> TextClause:
+    """Give up locked claims: the fence rises, nobody is granted them again, their run says what became of them."""
+    return text("""
+        with gone as (delete from outbox where call_id = any(:calls))
+        update call_claims set state = 'lost', fence = fence + 1, worker_id = null, grant_id = null, rows_written = 0
+        where call_id = any(:calls) and state in ('claimed', 'stranded') returning call_id""")
+
+
 # Locks: placements, by run and node. A placement that nothing was done on is dropped with the call that made it.
 def unplace() -> TextClause:
     """Clear the placements that these calls made and nobody used."""
@@ -113,7 +144,7 @@ def announce() -> TextClause:
 def open_calls() -> TextClause:
     """The calls of a run that have not ended, and where each is."""
     return text("""
-        select c.call_id, c.path, c.position, c.kind, c.role, c.label, c.node_id, c.state,
+        select c.call_id, c.path, c.position, c.kind, c.role, c.label, c.node_id, c.state, c.request_id,
           coalesce(w.host, case when c.state = 'stranded' then c.sent_host end, c.pin_host, p.host) as host,
           c.worker_id, c.sent, c.crashes, c.attempt, c.fence, c.opened_at, c.claimed_at
         from call_claims c left join farm_workers w on w.worker_id = c.worker_id

@@ -67,6 +67,17 @@ def take_run() -> TextClause:
           takes_without_progress = :takes where run_id = :run returning run_id, lease_epoch, sched_rows, stop""")
 
 
+# Locks: the run; the epoch is in the WHERE of that statement, so that of two takers one finds it.
+def take_stopped_run() -> TextClause:
+    """Give a cancelled run that nobody drives to whoever ends it: its scheduler is none, gone or silent."""
+    return text("""
+        update flow_runs r set scheduler_id = :scheduler, lease_epoch = r.lease_epoch + 1, state = 'running'
+        where r.run_id = :run and r.lease_epoch = :epoch and r.stop = 'cancel' and r.state <> 'ended'
+          and (r.state <> 'running' or not exists (select 1 from farm_schedulers s where s.scheduler_id = r.scheduler_id
+            and s.state in ('up', 'draining') and s.lease_until > clock_timestamp()))
+        returning r.run_id, r.lease_epoch, r.sched_rows""")
+
+
 # Locks: nothing new; the run is locked.
 def quarantine_run() -> TextClause:
     """Put a locked run aside: taken over and over without progress."""

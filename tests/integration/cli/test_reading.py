@@ -15,7 +15,6 @@ from shared.base.errors import StillRunning
 from shared.broker.wakeups import Wakeups
 from shared.journal import artifacts
 from shared.journal.append import RunRows
-from shared.journal.database import Database
 from shared.model.rows import NewCallRow, NewEventRow
 from tests.integration.cli.conftest import Crw
 from tests.journal_farm import Farm as JournalFarm
@@ -150,24 +149,6 @@ def test_a_wakeup_ends_a_wait_long_before_the_poll(place, journal: JournalFarm, 
         assert [row.seq for row in farm.rows(lease.run_id, after=3)][:2] == [4, 5]
     thread.join()
     wakeups.close()
-
-
-@pytest.mark.req("K71")
-def test_cancel_sets_the_stop_and_says_what_is_waited_for(crw: Crw, journal: JournalFarm, database: Database):
-    lease, _ = begun(journal)
-    said = crw("flow", "cancel", lease.run_id, "--wait", "0")
-    assert said.status == 1 and "has not ended yet" in said.out and "a free worker" in said.out
-    assert crw("flow", "ps", "--json").records[0]["stop"] == "cancel"
-    end(journal, lease, status="cancelled", error_kind="cancelled")
-    assert crw("flow", "cancel", lease.run_id).status == 0
-
-
-@pytest.mark.req("K71", "RULE28")
-def test_cancel_without_a_living_scheduler_stops_the_run_all_the_same_and_says_so(crw: Crw):
-    run = crw("flow", "start", "flow.py", "--repo", "repo").out.split()[0]
-    said = crw("flow", "cancel", run)
-    assert said.status == 1 and "no scheduler is alive" in said.err
-    assert crw("flow", "ps", "--json").records[0]["stop"] == "cancel"
 
 
 def test_host_ls_shows_who_lives_and_what_they_do(crw: Crw, journal: JournalFarm):

@@ -337,7 +337,7 @@ await flow.parallel([lane(n) for n in range(3)])
 
     field.drive(lambda prepared: next(left), during)
     end = field.end(run_id)
-    assert (end["status"], end["error_kind"], end["by"]) == ("cancelled", "cancelled", "operator")
+    assert (end["status"], end["error_kind"], end["by"]) == ("script_error", "cancelled", "operator")
     assert len(field.calls(run_id, "prepared")) == 3
     assert len(field.calls(run_id, "withdrawn")) == 2 and len(field.calls(run_id, "held")) == 1
 
@@ -346,7 +346,7 @@ def test_a_run_cancelled_before_it_was_taken_opens_nothing(field):
     run_id = field.submit(script("await flow.crw.noop()"))
     runs.set_stop(field.database, run_id, "cancel")
     field.drive()
-    assert field.end(run_id)["status"] == "cancelled" and not field.calls(run_id, "prepared")
+    assert field.end(run_id)["error_kind"] == "cancelled" and not field.calls(run_id, "prepared")
 
 
 def test_a_stopped_script_opens_nothing_whatever_it_catches(field):
@@ -369,5 +369,5 @@ except BaseException:
 
     field.drive(lambda prepared: None, during)
     assert not issubclass(Stopped, Exception)
-    assert field.end(run_id)["status"] == "cancelled" and len(field.calls(run_id, "prepared")) == 1
+    assert field.end(run_id)["error_kind"] == "cancelled" and len(field.calls(run_id, "prepared")) == 1
     assert not field.events(run_id, "log")
