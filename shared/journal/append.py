@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future, wait
+from queue import SimpleQueue
 
 import psycopg2
 
@@ -61,8 +62,13 @@ class JournalWriter:
         self._database = database
         self._connection = AppendConnection(database, host, give_up_seconds)
         self._queue = MemberQueue()
-        self._thread = threading.Thread(target=self._run, name="journal-writer", daemon=True)
-        self._thread.start()
+        self._answers: SimpleQueue[list[Pending]] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._run, name="journal-writer", daemon=True),
+            threading.Thread(target=self._answer, name="journal-answers", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def submit(self, member: Member, *, wait: bool = True) -> Future[Appended]:
         """Queue a member; the future ends when it is committed or refused.
@@ -82,6 +88,8 @@ class JournalWriter:
         if encoded.large:
             put_results(self._database, encoded.large)
         item = Pending(member, encoded, Future())
+        # From here on it cannot be cancelled: what is queued will be written, whoever stops waiting for it.
+        item.future.set_running_or_notify_cancel()
         self._queue.put(item, wait=wait)
         return item.future
 
@@ -101,10 +109,11 @@ class JournalWriter:
         """Write what is queued and stop. While Postgres is away it stops trying after a few seconds."""
         self._connection.hurry()
         self._queue.close()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
         self._connection.close()
 
-    # -- the writer's thread ----------------------------------------------------------------------
+    # -- the writer's threads ---------------------------------------------------------------------
 
     def _run(self) -> None:
         while group := self._queue.next_group():
@@ -114,8 +123,17 @@ class JournalWriter:
                 get_logger().exception("journal_writer_failed")
                 for item in group:
                     item.right.failed = True
-                    if not item.future.done():
-                        item.future.set_exception(StoreError(f"the journal writer failed: {error}"))
+                    item.outcome = item.outcome or StoreError(f"the journal writer failed: {error}")
+            # Woken callers keep the interpreter busy: when more is due, it is on its way before they hear.
+            if self._queue.is_due():
+                self._answers.put(group)
+            else:
+                _answer(group)
+        self._answers.put([])
+
+    def _answer(self) -> None:
+        while group := self._answers.get():
+            _answer(group)
 
     def _write(self, group: list[Pending]) -> None:
         """Write a group; halves it where the database refuses its content, repeats what has to be judged again."""
@@ -130,7 +148,7 @@ class JournalWriter:
                 verdicts = self._connection.send([(item.right, item.encoded) for item in group])
             except psycopg2.Error as error:
                 if len(group) == 1:
-                    group[0].future.set_exception(refusal("refused", group[0].encoded, error))
+                    group[0].outcome = refusal("refused", group[0].encoded, error)
                     return
                 middle = len(group) // 2
                 self._write(group[:middle])
@@ -139,7 +157,7 @@ class JournalWriter:
             except StoreError as error:
                 for item in group:
                     item.right.failed = True
-                    item.future.set_exception(error)
+                    item.outcome = error
                 return
             for item in group:
                 for event in item.encoded.words:
@@ -149,18 +167,16 @@ class JournalWriter:
     def _refuse_failed(self, item: Pending) -> bool:
         if not item.right.failed:
             return False
-        item.future.set_exception(
-            RightLost("an earlier row's fate is not known: nothing more may be written under this right")
-        )
+        item.outcome = RightLost("an earlier row's fate is not known: nothing more may be written under this right")
         return True
 
 
 def _settle(item: Pending, verdict: Verdict) -> bool:
-    """Tell the caller how it ended; False when the member has to be sent again."""
+    """Note how a member ended; False when it has to be sent again."""
     if verdict.status == "again":
         return False
     if verdict.status not in ("ok", "stored"):
-        item.future.set_exception(refusal(verdict.status, item.encoded, None))
+        item.outcome = refusal(verdict.status, item.encoded, None)
         return True
     if verdict.status == "ok":
         item.right.rows_written += item.encoded.size + verdict.withdrawn
@@ -168,8 +184,17 @@ def _settle(item: Pending, verdict: Verdict) -> bool:
         item.right.rows_written = verdict.count
     if isinstance(item.right, Claim) and item.encoded.sends:
         item.right.sent = True
-    item.future.set_result(Appended(verdict.seqs, _publications(item, verdict), verdict.withdrawn))
+    item.outcome = Appended(verdict.seqs, _publications(item, verdict), verdict.withdrawn)
     return True
+
+
+def _answer(group: list[Pending]) -> None:
+    """Tell the callers of a group how it ended."""
+    for item in group:
+        if isinstance(item.outcome, Appended):
+            item.future.set_result(item.outcome)
+        else:
+            item.future.set_exception(item.outcome)
 
 
 def _publications(item: Pending, verdict: Verdict) -> tuple[Publication, ...]:

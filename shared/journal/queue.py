@@ -1,8 +1,8 @@
 """The writer's queue: first in, first out; a group is a prefix of it.
 
-A group starts as soon as somebody waits. When the last one had several callers,
-they come back within moments: a short linger, a fraction of what the last commit
-took, lets them share the next commit instead of splitting into two that take turns.
+A group starts as soon as somebody waits; who comes while it is on its way shares the
+next one. Nobody lingers for more: the callers of one group prepare their next rows
+while the other half's commit is on its way.
 Source: rules of the protocol 31, 38, 45.
 """
 
@@ -23,18 +23,18 @@ OBSERVATION_WAIT_SECONDS = 0.2
 GROUP_MEMBERS = 256
 GROUP_RUNS = 64
 GROUP_BYTES = 8 * 1024 * 1024
-_LINGER_SHARE = 0.2
-_LONGEST_LINGER_SECONDS = 0.002
 
 
 @dataclass(slots=True)
 class Pending:
-    """A member in the queue. `due` is when it must go even if nobody waits; 0 when somebody does."""
+    """A member in the queue. `due` is when it must go even if nobody waits; 0 when somebody does.
+    `outcome` is what its caller will hear."""
 
     member: Member
     encoded: Encoded
     future: Future[Appended]
     due: float = 0.0
+    outcome: Appended | StoreError | None = None
 
     @property
     def right(self) -> Right:
@@ -54,10 +54,7 @@ class MemberQueue:
         self._items: deque[Pending] = deque()
         self._changed = threading.Condition()
         self._waited_for = 0
-        self._wanted = 1
         self._group: list[Pending] = []
-        self._last_seconds = 0.0
-        self._started = 0.0
         self._closed = False
 
     def put(self, item: Pending, *, wait: bool) -> None:
@@ -74,8 +71,7 @@ class MemberQueue:
             else:
                 item.due = time.monotonic() + OBSERVATION_WAIT_SECONDS
             self._items.append(item)
-            if len(self._items) >= self._wanted:
-                self._changed.notify()
+            self._changed.notify()
 
     def hurry(self) -> list[Pending]:
         """Make everything queued due now; returns it with the group that is on its way."""
@@ -95,28 +91,20 @@ class MemberQueue:
     def next_group(self) -> list[Pending]:
         """The longest prefix that fits one transaction; waits for one; empty when closed and handed out."""
         with self._changed:
-            self._last_seconds = time.monotonic() - self._started
             while not self._is_due():
                 if self._closed:
                     return []
-                self._wanted = 1
                 self._changed.wait(max(0.0, self._items[0].due - time.monotonic()) if self._items else None)
-            self._linger()
             self._group = self._take()
-            self._started = time.monotonic()
             return self._group
+
+    def is_due(self) -> bool:
+        """Whether another group could start now."""
+        with self._changed:
+            return self._is_due()
 
     def _is_due(self) -> bool:
         return bool(self._items) and bool(self._waited_for or self._closed or self._items[0].due <= time.monotonic())
-
-    def _linger(self) -> None:
-        if len(self._group) < 2 or self._closed:
-            return
-        self._wanted = len(self._items) + len(self._group)
-        self._changed.wait_for(
-            lambda: len(self._items) >= self._wanted or self._closed,
-            min(_LONGEST_LINGER_SECONDS, self._last_seconds * _LINGER_SHARE),
-        )
 
     def _take(self) -> list[Pending]:
         group: list[Pending] = []

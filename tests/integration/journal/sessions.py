@@ -23,9 +23,13 @@ class Session:
     """A transaction that stays open until the test commits it."""
 
     def __init__(self, farm: Farm) -> None:
+        self.farm = farm
         self.connection = farm.database.connect_raw()
         self.connection.autocommit = False
         self.cursor = self.connection.cursor()
+        # The database ends whoever idles in a transaction; a test on a busy machine may take longer.
+        self.cursor.execute("set idle_in_transaction_session_timeout = 0")
+        self.connection.commit()
 
     def run(self, statement: str, parameters: Any = None) -> list[tuple[Any, ...]]:
         """Run one statement inside the open transaction."""
@@ -62,13 +66,17 @@ def session(farm: Farm) -> Iterator[Session]:
 
 
 @contextmanager
-def waiting(farm: Farm, action: Callable[[], T]) -> Iterator[Future[T]]:
-    """Start `action` in another thread and go on once one of the farm's sessions waits for a lock."""
+def waiting(one: Session, action: Callable[[], T]) -> Iterator[Future[T]]:
+    """Start `action` in another thread and go on once it waits for a lock of the session."""
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(action)
-        wait_until(lambda: future.done() or lock_waits(farm), 10, "the second session to wait for the first one's lock")
-        assert not future.done(), f"it did not wait: {future.exception() or future.result()}"
-        yield future
+        try:
+            wait_until(lambda: future.done() or lock_waits(one.farm), 30, "the second session to wait for the lock")
+            assert not future.done(), f"it did not wait: {future.exception() or future.result()}"
+            yield future
+        finally:
+            # Also when the test fails: the other thread must not wait for ever.
+            one.connection.rollback()
 
 
 def lock_waits(farm: Farm) -> int:

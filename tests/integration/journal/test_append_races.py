@@ -46,7 +46,7 @@ def test_a_group_repeated_while_the_old_backend_still_commits_waits_for_it(farm:
     connection = _LosesFirstAnswer(farm, commit_first=False)
     with session(farm) as one:
         assert one.append(rows)
-        with waiting(farm, lambda: connection.send([(held, encode(rows))])) as sent:
+        with waiting(one, lambda: connection.send([(held, encode(rows))])) as sent:
             one.commit()
             (verdict,) = sent.result(10)
     connection.close()
@@ -86,7 +86,7 @@ def test_an_intent_that_was_first_is_stored_and_a_stop_waits_for_it(farm: Farm) 
     held = farm.claim(farm.new_worker(), farm.open(lease))
     with session(farm) as one:
         assert one.append_rows(held, "turn_requested")
-        with waiting(farm, lambda: runs.set_stop(farm.database, lease.run_id, "pause")) as stopped:
+        with waiting(one, lambda: runs.set_stop(farm.database, lease.run_id, "pause")) as stopped:
             one.commit()
             assert stopped.result(10) is not None
     held.rows_written = 1
@@ -102,7 +102,7 @@ def test_an_intent_that_waits_behind_a_stop_is_refused(farm: Farm) -> None:
     held = farm.claim(farm.new_worker(), farm.open(lease))
     with session(farm) as one:
         one.run("update flow_runs set stop = 'cancel'")
-        with waiting(farm, lambda: farm.writer.append(held, NewCallRow("turn_requested"))) as sent:
+        with waiting(one, lambda: farm.writer.append(held, NewCallRow("turn_requested"))) as sent:
             one.commit()
             assert type(sent.exception(10)).__name__ == "RunStopping"
     assert farm.rows("select count(*) from flow_calls where event = 'turn_requested'") == [(0,)]
@@ -128,7 +128,7 @@ def test_an_old_scheduler_that_waits_behind_a_takeover_is_refused(farm: Farm) ->
     row = RunRows(lease, events=(NewEventRow("log"),))
     with session(farm) as one:
         one.run("update flow_runs set lease_epoch = lease_epoch + 1")
-        with waiting(farm, lambda: farm.writer.submit(row).result()) as sent:
+        with waiting(one, lambda: farm.writer.submit(row).result()) as sent:
             one.commit()
             assert isinstance(sent.exception(10), RightLost)
     assert farm.rows("select count(*) from flow_events") == [(0,)]

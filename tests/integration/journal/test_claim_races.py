@@ -28,7 +28,7 @@ def test_of_two_workers_that_ask_at_once_one_is_granted_the_call(farm: Farm) -> 
     opened = farm.open(farm.new_run())
     with session(farm) as one:
         assert one.claim(first, opened.call_id, opened.request_id, "g1")[0] is None
-        with waiting(farm, lambda: farm.ask(second, opened)) as asked:
+        with waiting(one, lambda: farm.ask(second, opened)) as asked:
             one.commit()
             assert asked.result(10) == Denied("held")
 
@@ -69,7 +69,7 @@ def test_a_claim_that_waits_behind_a_burial_is_refused(farm: Farm) -> None:
     opened = farm.open(farm.new_run())
     with session(farm) as one:
         one.run("update farm_workers set state = 'dead' where worker_id = %s", (worker,))
-        with waiting(farm, lambda: farm.ask(worker, opened)) as asked:
+        with waiting(one, lambda: farm.ask(worker, opened)) as asked:
             one.commit()
             assert asked.result(10) == Denied("dead")
 
@@ -103,7 +103,7 @@ def test_a_terminal_row_that_was_first_leaves_nothing_to_free(farm: Farm) -> Non
     beat = expire(farm, worker)
     with session(farm) as one:
         assert one.append_rows(held, "turn_requested", "completed")
-        with waiting(farm, lambda: hosts.bury(farm.database, worker, beat)) as buried:
+        with waiting(one, lambda: hosts.bury(farm.database, worker, beat)) as buried:
             one.commit()
             assert buried.result(10) == []
     assert farm.rows("select state, worker_id from call_claims") == [("ended", None)]
@@ -116,7 +116,7 @@ def test_a_terminal_row_behind_a_burial_is_refused_and_the_call_is_stranded(farm
     farm.writer.append(held, NewCallRow("turn_requested"))
     with session(farm) as one:
         one.run("select 1 from call_claims for no key update")
-        with waiting(farm, lambda: farm.writer.append(held, NewCallRow("completed"))) as ended:
+        with waiting(one, lambda: farm.writer.append(held, NewCallRow("completed"))) as ended:
             one.run(
                 "update call_claims set fence = fence + 1, worker_id = null, grant_id = null, state = 'stranded',"
                 " rows_written = 0"
@@ -159,7 +159,7 @@ def test_of_two_hosts_that_ask_for_the_first_calls_of_a_node_one_places_it_and_t
     one_call, other_call = farm.open(lease, node="n"), farm.open(lease, node="n")
     with session(farm) as one:
         assert one.claim(first, one_call.call_id, one_call.request_id, "g1")[0] is None
-        with waiting(farm, lambda: farm.ask(second, other_call)) as asked:
+        with waiting(one, lambda: farm.ask(second, other_call)) as asked:
             one.commit()
             assert asked.result(10) == Denied("placed_elsewhere")
     (publication,) = outbox.take_due(farm.database, 10)

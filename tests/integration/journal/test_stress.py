@@ -85,10 +85,12 @@ def test_random_deaths_break_no_invariant(farm: Farm) -> None:
     for thread in threads:
         thread.start()
     counts = "select count(*) filter (where state = 'ended') > 60 and sum(crashes) > 12 from call_claims"
-    wait_until(lambda: stop.is_set() or farm.rows(counts) == [(True,)], 60, "enough ends and deaths")
-    stop.set()
-    for thread in threads:
-        thread.join()
+    try:
+        wait_until(lambda: stop.is_set() or farm.rows(counts) == [(True,)], 60, "enough ends and deaths")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
     assert failures == []
     hosts.free_dead(farm.database)
     found = {what: farm.rows(statement) for what, statement in BROKEN.items()}
