@@ -162,6 +162,9 @@ class Incarnation:
         asked_at = boot_clock()
         free_bytes = self.state.free_bytes()
         self.low_disk = free_bytes < self.identity.min_free_bytes
+        if self.low_disk:
+            # What the App Server wrote meanwhile may be missing: an absence proves nothing from here on.
+            self.state.mark_space_alarm()
         known = self._hands.claimed()
         if self._connection is None:
             self._connection = database.connect_raw(statement_timeout_seconds=_STATEMENT_TIMEOUT_SECONDS)

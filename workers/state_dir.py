@@ -57,7 +57,7 @@ class ProcessName:
 class StateDirectory:
     """An open, locked state directory.
 
-    Writes: `worker.lock` (who holds it, as JSON), `host-id`, `home-id`.
+    Writes: `worker.lock` (who holds it, as JSON), `host-id`, `home-id`, `space-alarm` (its time is the last alarm's).
     """
 
     def __init__(self, path: Path, host: str, min_free_bytes: int) -> None:
@@ -81,8 +81,20 @@ class StateDirectory:
             )
         self._take_lock()
         self._write_record(host, ProcessName.of(os.getpid()))
+        self._space_file = path / "space-alarm"
+        if not self._space_file.exists():
+            self._space_file.touch()
         self.host_id = self._random_id("host-id")
         self.home_id = self._random_id("home-id")
+
+    @property
+    def space_mark(self) -> int:
+        """Names the last alarm of free space: equal marks say that there was none between them."""
+        return self._space_file.stat().st_mtime_ns
+
+    def mark_space_alarm(self) -> None:
+        """Remember that space ran out. The time of a file that is there takes no space to change."""
+        os.utime(self._space_file)
 
     def free_bytes(self) -> int:
         """Free space where the directory lies."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import tomllib
 from collections.abc import Mapping
@@ -47,6 +48,17 @@ def prepare_home(settings: CodexSettings, state_dir: Path) -> Path:
     except OSError as error:
         raise SettingsError(f"the Codex home {home} cannot be made: {error.strerror}; correct codex.home") from None
     return home
+
+
+def home_id(home: Path) -> str:
+    """The home's own random id: a home that was emptied or replaced is another one, whatever its path."""
+    file = home / "crw-home-id"
+    if file.exists() and (known := file.read_text().strip()):
+        return known
+    draft = file.with_suffix(".new")
+    draft.write_text(secrets.token_hex(16) + "\n")
+    os.replace(draft, file)
+    return file.read_text().strip()
 
 
 def find_mcp_servers(home: Path) -> list[str]:

@@ -44,11 +44,17 @@ class TurnCursor:
         """Listen no more."""
         self._router.forget(self)
 
-    def bind(self, turn_id: str) -> None:
-        """From now on this cursor's turn is `turn_id`; what other turns said is dropped."""
+    def bind(self, turn_id: str, *, begun: bool = False) -> None:
+        """From now on this cursor's turn is `turn_id`; what other turns said is dropped.
+
+        Args:
+            begun: it is known to run already: its begin will not be told again.
+        """
         with self._changed:
             self.turn_id = turn_id
-            self._records = {turn_id: self._records.get(turn_id) or TurnRecord(self.thread_id, turn_id)}
+            record = self._records.get(turn_id) or TurnRecord(self.thread_id, turn_id)
+            record.started = record.started or begun
+            self._records = {turn_id: record}
 
     def wait(self, timeout_seconds: float) -> TurnEnd | None:
         """The turn's end, or None when it did not come in time.

@@ -16,7 +16,7 @@ from typing import Any
 from shared.base.errors import HostError, NotSent, Refused, SettingsError
 from shared.base.log import get_logger
 from shared.base.settings import Settings
-from workers.appserver.home import account_digest, find_mcp_servers, prepare_home
+from workers.appserver.home import account_digest, find_mcp_servers, home_id, prepare_home
 from workers.appserver.launch import find_unasked_servers, plan_arguments, plan_environment
 from workers.appserver.process import AppServer, Launch
 from workers.appserver.rpc import BeforeSend
@@ -29,6 +29,8 @@ log = get_logger()
 _STARTS = 5
 _STARTS_WITHIN_SECONDS = 60.0
 _LOADED_THREADS = 200
+_STOP_GRACE_SECONDS = 5.0
+_HUNG_GRACE_SECONDS = 0.5
 _BUILT_IN_PROVIDER = "openai"
 
 
@@ -51,6 +53,10 @@ class AppServerConnection:
     def alive(self) -> bool:
         """Whether this generation still runs."""
         return self._server.alive
+
+    def stop(self, grace_seconds: float) -> None:
+        """End this generation: whoever waits on it hears AnswerLost."""
+        self._server.stop(grace_seconds)
 
     @property
     def rate_limits(self) -> dict[str, Any]:
@@ -136,6 +142,7 @@ class AppServerService:
         self._held: weakref.WeakSet[AppServerConnection] = weakref.WeakSet()
         self._started_at: deque[float] = deque(maxlen=_STARTS)
         self._stopped = False
+        self._home_id: str | None = None
 
     def connection(self) -> AppServerConnection:
         """A connection to the live server; starts one when there is none.
@@ -170,6 +177,31 @@ class AppServerService:
     def _is_worn(self, server: AppServer) -> bool:
         """Whether a server has loaded many threads and nobody works on any: it unloads none by itself."""
         return len(server.loaded) >= _LOADED_THREADS and not self._held
+
+    def home_id(self) -> str:
+        """The id of the home the server keeps its threads in."""
+        with self._lock:
+            if self._home_id is None:
+                self._home_id = home_id(prepare_home(self._settings, self._state_dir))
+            return self._home_id
+
+    def end_generation(self, connection: AppServerConnection, *, shared: bool = False) -> bool:
+        """End a connection's server, so that what it does not have on disk then never comes.
+
+        Args:
+            shared: end it also when others hold a connection to it.
+
+        Returns:
+            Whether it has ended; False when others use it.
+        """
+        with self._lock:
+            others = [
+                held for held in self._held if held is not connection and held.generation == connection.generation
+            ]
+            if others and not shared and connection.alive:
+                return False
+        connection.stop(_HUNG_GRACE_SECONDS if shared else _STOP_GRACE_SECONDS)
+        return True
 
     def stop(self) -> None:
         """End the server for good; requests that are open lose their answers."""

@@ -7,7 +7,7 @@ Source: App Server document, "The App Server backend"; facts of the App Server,
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +72,14 @@ def plan_turn(thread_id: str, request: TurnRequest) -> dict[str, Any]:
         "outputSchema": guard_schema(request.schema, request.operation, request.nonce),
     }
     return params if request.cwd is None else {**params, "cwd": request.cwd}
+
+
+# A loaded thread before its first turn has no pages: these are the server's ways to say so.
+_NO_TURNS = ("is not materialized yet", "is not supported yet")
+
+
+def _says_no_turns(error: Unreadable) -> bool:
+    return any(text in str(error.facts.get("said")) for text in _NO_TURNS)
 
 
 class Turns:
@@ -163,9 +171,31 @@ class Turns:
             Unreadable: the turn is there and its items cannot be read in full.
             ThreadMissing, NotSent, AnswerLost.
         """
-        turn = self._find_turn(thread_id, turn_id)
-        if turn is None:
-            return None
+        for turn in self._turns(thread_id):
+            if turn.get("id") == turn_id:
+                return self._full(thread_id, turn)
+        return None
+
+    def list_full(self, thread_id: str) -> Iterator[FullTurn]:
+        """The turns of a thread with all of their items, the newest first; none for a thread before its first.
+
+        Raises:
+            Unreadable, ThreadMissing, NotSent, AnswerLost.
+        """
+        try:
+            for turn in self._turns(thread_id):
+                yield self._full(thread_id, turn)
+        except Unreadable as error:
+            if not _says_no_turns(error):
+                raise
+
+    def _turns(self, thread_id: str) -> Iterator[Mapping[str, Any]]:
+        params = {"threadId": thread_id, "itemsView": _VIEW, "limit": _PAGE_TURNS}
+        for page in self._pages("thread/turns/list", params):
+            yield from page
+
+    def _full(self, thread_id: str, turn: Mapping[str, Any]) -> FullTurn:
+        turn_id = str(turn.get("id"))
         items = turn.get("items") or []
         if turn.get("itemsView") != "full":
             items = self._list_items(thread_id, turn_id)
@@ -177,21 +207,12 @@ class Turns:
             completed_at=turn.get("completedAt"),
         )
 
-    def _find_turn(self, thread_id: str, turn_id: str) -> Mapping[str, Any] | None:
-        params = {"threadId": thread_id, "itemsView": _VIEW, "limit": _PAGE_TURNS}
-        for page in self._pages("thread/turns/list", params):
-            for turn in page:
-                if turn.get("id") == turn_id:
-                    found: Mapping[str, Any] = turn
-                    return found
-        return None
-
     def _list_items(self, thread_id: str, turn_id: str) -> list[Item]:
         params = {"threadId": thread_id, "turnId": turn_id, "limit": _PAGE_ITEMS}
         pages = self._pages("thread/items/list", params)
         return [entry["item"] for page in pages for entry in page if entry.get("turnId") == turn_id]
 
-    def _pages(self, method: str, params: Mapping[str, Any]) -> Any:
+    def _pages(self, method: str, params: Mapping[str, Any]) -> Iterator[list[Any]]:
         """Every page of a list, one after the other; a refusal of any is an unreadable turn."""
         cursor, seen = None, set[str]()
         while True:
@@ -200,7 +221,8 @@ class Turns:
             except ThreadMissing:
                 raise
             except Refused as error:
-                raise Unreadable(f"the turns of {params['threadId']} cannot be read: {error}", method=method) from error
+                sentence = f"the turns of {params['threadId']} cannot be read: {error}"
+                raise Unreadable(sentence, method=method, said=str(error)) from error
             yield result.get("data") or []
             cursor = result.get("nextCursor")
             if not cursor:

@@ -1,19 +1,30 @@
-"""One agent call, from its claim to its terminal row.
+"""One agent call, from its claim to its terminal row, over as many workers and servers as that takes.
 
 Authority: the journal. Each step is three beats (reserve, append the intent, act),
-so whatever dies between two of them leaves a row that says how far it came.
+so whatever dies between two of them leaves a row that says how far it came
+(`shared.model.call_state`), and the next holder goes on from there.
 
 The steps, one file each, in the order of `run.py`:
 
-    context    read what the scheduler prepared and what the journal knows of the node
-    directory  claim a directory: `placed`, then the worktree
-    thread     `thread_requested`, thread/start or resume, the pair read back
-    turn       `turn_requested`, turn/start, follow it to its end
-    answer     the turn's answer against the call's schema; one repair turn
-    finish     commands cleaned, two equal snapshots, the tree on the hub, the terminal row
+    context       read what the scheduler prepared and what the journal knows of call and node
+    directory     claim a directory: `placed`, then the worktree
+    thread        `thread_requested`, thread/start or resume, the pair read back
+    conversation  turn after turn: `input` what each is sent with, `turn` sends and follows it,
+                  `ended` its end, `answer` what that is worth; one repair turn
+    settle        a turn that nobody heard the end of: looked up on the host, never sent again
+    finish        commands cleaned, two equal snapshots, the tree on the hub, the terminal row
 
-What ends a call early: a lost claim (write nothing, interrupt, go), a stopping run
-or worker and a deadline (interrupt, see it end, `held`), an answer that was lost or
-a server that died after something was sent (`outcome_unknown`: it is never sent again).
+What becomes of a call whose worker or server died, by the last intent:
+
+    none, `placed`       it begins again, in a new directory
+    `thread_requested`   the thread is made again, under the next ordinal: it had no effect
+    `turn_requested`     the host says: ended (taken as it is), cut (the conversation goes on behind it, in
+                         place), or not delivered, which takes proof (its input is sent under the next
+                         ordinal); else the call ends `outcome_unknown`
+    `interrupt_requested` the end is proven as above, and the call ends with the interrupt's reason
+
+What ends a call early: a lost claim (write nothing, interrupt, go), a stopping run and a
+deadline (interrupt, see it end, `held`), workers or servers that die under it again and
+again (`held`). A worker that stops interrupts its turns and leaves them to its successor.
 Source: App Server document, "The App Server backend"; design of the farm, "The life of a call".
 """

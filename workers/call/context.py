@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from shared.base.errors import StoreError
 from shared.journal import read
 from shared.journal.append import Claim
+from shared.model.call_state import CallState, read_call_state
 from shared.model.roles import Role
 from shared.model.rows import CallRow
 from shared.model.spec import RunSpec
@@ -39,6 +41,16 @@ class AgentCall:
     rows: Sequence[CallRow]
     node_rows: Sequence[CallRow]
     previous: Sequence[CallRow]
+
+    @cached_property
+    def state(self) -> CallState:
+        """How far an earlier holder brought this attempt."""
+        return read_call_state(self.rows)
+
+    @property
+    def executes(self) -> bool:
+        """Whether it works in its node's worktree, whose state its terminal row records."""
+        return self.role.writes and self.claim.node_id is not None
 
     @property
     def continues(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from shared.base.errors import NotSent
 from shared.journal.append import Claim
+from shared.model.call_state import Origin
 from shared.model.rows import NewCallRow
 from workers.appserver import AppServerConnection
 from workers.claim import CallStopped
@@ -39,6 +40,18 @@ class Desk:
         """The host's App Server. Raises NotSent or SettingsError when it cannot be had."""
         connection: AppServerConnection = self.worker.appserver.connection()
         return connection
+
+    def origin(self, connection: AppServerConnection) -> Origin:
+        """Where a request on this connection leaves from: what its intent records."""
+        incarnation = self.worker.incarnation
+        return Origin(
+            host=self.host,
+            worker_id=incarnation.worker_id,
+            boot_id=incarnation.identity.boot_id,
+            home_id=self.worker.appserver.home_id(),
+            generation=connection.generation,
+            space_mark=incarnation.state.space_mark,
+        )
 
     def append(self, row: NewCallRow) -> None:
         """Write a row and return when it is committed. Raises RightLost, RunStopping, BudgetSpent."""

@@ -17,7 +17,6 @@ from shared.model.rows import CallRow, NewCallRow
 from workers.call.context import AgentCall
 from workers.call.desk import Desk
 from workers.worktrees.directories import Directories
-from workers.worktrees.history import read_history
 from workers.worktrees.keep import Keeping
 
 CONTINUED = "continued"
@@ -47,15 +46,24 @@ def place_call(desk: Desk, call: AgentCall, directories: Directories) -> Place:
     """
     if call.continues:
         return _stay(desk, call, directories)
-    executor = call.role.writes and call.claim.node_id is not None
+    executor = call.executes
     plan = directories.plan_executor if executor else directories.plan_reader
     allocation = plan(call.node_rows, call.head)
     tree = directories.fetch(allocation)
     detail = {**allocation.detail(), "host": desk.host, "snapshot": tree}
     desk.append(NewCallRow("placed", detail, role=call.role.name, snapshot_digest=tree, **allocation.columns()))
-    kept = _retire(desk, call, directories) if executor else ()
+    if executor:
+        _retire(desk, call, directories)
     directories.make(allocation, desk.should_stop)
-    return Place(allocation.path, executor, kept)
+    return Place(allocation.path, executor, _kept(call, allocation.number))
+
+
+def placed_before(call: AgentCall) -> Place | None:
+    """The directory that an earlier holder of the call chose; None when it chose none."""
+    row = call.state.placed
+    if row is None or not row.worktree_path:
+        return None
+    return Place(Path(row.worktree_path), call.executes, _kept(call, row.allocation or 0))
 
 
 def _stay(desk: Desk, call: AgentCall, directories: Directories) -> Place:
@@ -64,7 +72,7 @@ def _stay(desk: Desk, call: AgentCall, directories: Directories) -> Place:
         raise WorktreeError(f"the directory of the conversation that call {call.claim.call_id} continues is gone")
     path = Path(began.worktree_path)
     # What the directory holds now, so that a scheduler that takes the run over need not look into a busy one.
-    worktree = call.role.writes and call.claim.node_id is not None
+    worktree = call.executes
     tree = directories.snapshot(path) if worktree else None
     desk.append(
         NewCallRow(
@@ -85,11 +93,15 @@ def _last_placed(rows: Sequence[CallRow]) -> CallRow | None:
     return placed[-1] if placed else None
 
 
-def _retire(desk: Desk, call: AgentCall, directories: Directories) -> tuple[str, ...]:
-    """Keep what the node's newest worktree holds; the refs that keep earlier work of the node, oldest first."""
+def _retire(desk: Desk, call: AgentCall, directories: Directories) -> None:
+    """Keep what the node's newest worktree holds."""
     keeping = Keeping(desk.append, desk.should_stop, _RETIRE_PATIENCE_SECONDS)
     directories.retire(call.node_rows, keeping)
-    history = read_history(call.node_rows)
+
+
+def _kept(call: AgentCall, allocation: int) -> tuple[str, ...]:
+    """The refs that keep the work of the node's worktrees before this one, oldest first."""
     run, node = call.claim.run_id, call.claim.node_id
-    assert node is not None
-    return tuple(retired_ref(run, node, number) for number in range(1, history.allocations + 1))
+    if not call.executes or node is None:
+        return ()
+    return tuple(retired_ref(run, node, number) for number in range(1, allocation))

@@ -5,7 +5,6 @@ Source: journal document, "The working snapshot"; rules of the protocol, 9 and 1
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,24 +15,34 @@ from workers.appserver import AppServerConnection, Thread
 from workers.call.context import AgentCall
 from workers.call.desk import Desk
 from workers.call.directory import Place
-from workers.call.turn import EndedTurn
+from workers.call.ended import EndedTurn, is_gone
 from workers.worktrees.directories import Directories
 from workers.worktrees.keep import Keeping
 
 # An agent's work is finished; what is awaited is the hub, for as long as it takes.
 _HUB_PATIENCE_SECONDS = 24 * 3600.0
-_GONE_SECONDS = 3.0
 
 
 @dataclass
 class Progressed:
-    """How far a call has come; what its terminal row reports."""
+    """How far a call has come; what its terminal row reports.
+
+    Shape:
+        opened: the connection on which `thread` was opened and its pair read back.
+        stored: the thread that has had a turn, which a later server can load again.
+        creations, turns_sent: the newest ordinals; none is used for two sends.
+        losses: how often a server died under the call.
+    """
 
     place: Place | None = None
     connection: AppServerConnection | None = None
+    opened: AppServerConnection | None = None
     thread: Thread | None = None
+    stored: str | None = None
     turns: list[EndedTurn] = field(default_factory=list)
     turns_sent: int = 0
+    creations: int = 0
+    losses: int = 0
     repair_used: bool = False
 
 
@@ -80,19 +89,11 @@ def _clean(done: Progressed) -> None:
         clean = done.connection.turns.clean_terminals(done.thread.id)
     except HostError as error:
         # A server that is gone has taken its commands along; one that answers nonsense has not.
-        if _is_gone(done.connection):
+        if is_gone(done.connection):
             return
         raise _CommandsLeft(f"the commands of the thread cannot be listed: {error}") from error
     if not clean:
         raise _CommandsLeft("a command of the turn cannot be ended")
-
-
-def _is_gone(connection: AppServerConnection) -> bool:
-    """Whether the server has ended; its process is waited for a moment after its pipe closed."""
-    end = time.monotonic() + _GONE_SECONDS
-    while connection.alive and time.monotonic() < end:
-        time.sleep(0.05)
-    return not connection.alive
 
 
 def _stops(desk: Desk) -> Callable[[], str | None]:
@@ -122,7 +123,7 @@ def terminal_row(call: AgentCall, done: Progressed, verdict: Verdict, columns: M
             "configured": [thread.model, thread.effort] if thread is not None else None,
             "turns": done.turns_sent,
             "repair_used": done.repair_used,
-            "transcripts": [turn.transcript for turn in done.turns],
+            "transcripts": [turn.transcript for turn in done.turns if turn.transcript is not None],
             **verdict.facts,
         },
         role=call.role.name,

@@ -24,8 +24,20 @@ class PairRefused(Exception):
         self.thread = thread
 
 
-def open_thread(desk: Desk, call: AgentCall, place: Place, connection: AppServerConnection) -> Thread:
+def open_thread(
+    desk: Desk,
+    call: AgentCall,
+    place: Place,
+    connection: AppServerConnection,
+    *,
+    ordinal: int = 1,
+    stored: str | None = None,
+) -> Thread:
     """The thread that the call's turns go to, with the pair it is configured with.
+
+    Args:
+        ordinal: the number of the thread among those this call asks for, when one is made.
+        stored: the thread to load again, one that has had a turn; None makes a thread.
 
     Writes: `thread_requested` before thread/start; `thread_started`.
 
@@ -33,10 +45,10 @@ def open_thread(desk: Desk, call: AgentCall, place: Place, connection: AppServer
         PairRefused: the provider has no such pair, or the server took the thread with other settings.
         NotSent, Refused, AnswerLost.
     """
-    wanted = _settings(call, place)
+    wanted = plan_settings(call, place.path, ordinal)
     try:
         desk.send(lambda: connection.check_pair(wanted.model, wanted.effort))
-        thread = _load(desk, call, wanted, connection) if call.continues else _make(desk, wanted, connection)
+        thread = _load(desk, stored, wanted, connection) if stored else _make(desk, wanted, connection)
     except Refused as error:
         if error.reason not in ("pair_refused", "settings_refused"):
             raise
@@ -55,15 +67,16 @@ def open_thread(desk: Desk, call: AgentCall, place: Place, connection: AppServer
     return thread
 
 
-def _settings(call: AgentCall, place: Place) -> ThreadSettings:
+def plan_settings(call: AgentCall, directory: Path, ordinal: int = 1) -> ThreadSettings:
+    """What a thread of the call has to be, whether it is made or loaded."""
     role, claim = call.role, call.claim
     return ThreadSettings(
-        cwd=str(place.path),
+        cwd=str(directory),
         model=role.model,
         effort=role.effort,
         sandbox=role.sandbox,
         instructions=role.prompt,
-        source=thread_source(claim.run_id, claim.call_id, 1),
+        source=thread_source(claim.run_id, claim.call_id, ordinal),
         network=role.network,
         auto_compact_token_limit=role.auto_compact_token_limit,
     )
@@ -76,15 +89,14 @@ def _make(desk: Desk, wanted: ThreadSettings, connection: AppServerConnection) -
         "pair": [wanted.model, wanted.effort],
         "sandbox": wanted.sandbox,
         "auto_compact_token_limit": wanted.auto_compact_token_limit,
-        "generation": connection.generation,
+        **desk.origin(connection).to_json(),
     }
     desk.append(NewCallRow("thread_requested", detail, input_state="not_delivered"))
     return desk.send(lambda: connection.threads.start(wanted, before_send=desk.check))
 
 
-def _load(desk: Desk, call: AgentCall, wanted: ThreadSettings, connection: AppServerConnection) -> Thread:
+def _load(desk: Desk, thread_id: str, wanted: ThreadSettings, connection: AppServerConnection) -> Thread:
     # Every setting goes along again: a cold thread forgets its sandbox. A loaded one ignores them and echoes its own.
-    thread_id = call.context["thread"]
     return desk.send(lambda: connection.threads.resume(thread_id, wanted, before_send=desk.check))
 
 

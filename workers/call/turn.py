@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import replace
 
-from shared.base.canonical import digest_json, storable
-from shared.base.errors import AnswerLost
-from shared.journal import artifacts
+from shared.base.canonical import digest_json
+from shared.base.errors import AnswerLost, HostError, NotSent, Refused, Unreadable
+from shared.model.call_state import SentTurn
 from shared.model.operation import turn_operation
 from shared.model.rows import NewCallRow
-from workers.appserver import AppServerConnection, TurnCursor, TurnEnd, TurnRequest, make_transcript
+from workers.appserver import AppServerConnection, TurnCursor, TurnEnd, TurnRequest
 from workers.call.context import AgentCall
 from workers.call.desk import Desk
+from workers.call.ended import EndedTurn, ended_row, is_gone, keep_transcript, recorded_end
+from workers.call.input import Input
 from workers.claim import CallStopped
 
 _LOOK_SECONDS = 0.5
@@ -25,14 +27,12 @@ _PULL_SECONDS = 60.0
 _INTERRUPT_SECONDS = 20.0
 
 
-@dataclass(frozen=True)
-class EndedTurn:
-    """A turn that was seen ended. `stopped` is why it was interrupted, None when it ended by itself."""
+class TurnLost(AnswerLost):
+    """A turn was asked for, and what came of it was not heard. `sent` is what is known of it."""
 
-    ordinal: int
-    end: TurnEnd
-    transcript: str
-    stopped: str | None = None
+    def __init__(self, sent: SentTurn, cause: HostError) -> None:
+        super().__init__(str(cause), **cause.facts)
+        self.sent = sent
 
 
 def run_turn(
@@ -41,54 +41,92 @@ def run_turn(
     connection: AppServerConnection,
     thread_id: str,
     ordinal: int,
-    text: str,
+    given: Input,
     *,
-    repair: bool = False,
+    first: bool,
 ) -> EndedTurn:
     """Send one turn and return when it has ended.
+
+    Args:
+        first: the call made the thread, and no turn was delivered to it yet.
 
     Writes: `turn_requested`, `turn_started`, `user_message_seen`, `interrupt_requested`, `turn_ended`; the
     turn's transcript as an artifact.
 
     Raises:
         NotSent, Refused: nothing was sent; among them TurnActive. BudgetSpent, RunStopping: its intent was refused.
-        AnswerLost: what came of it is not known. CallStopped: the claim was lost.
+        TurnLost: what came of it is not known. CallStopped: the claim was lost.
     """
     operation = turn_operation(call.claim.call_id, ordinal)
     nonce = secrets.token_hex(8)
-    request = TurnRequest(operation, nonce, text, call.role.model, call.role.effort, call.schema)
+    request = TurnRequest(operation, nonce, given.render(call), call.role.model, call.role.effort, call.schema)
+    origin = desk.origin(connection)
+    sent = SentTurn(ordinal, operation, thread_id, origin, given.packet, given.repair, first=first)
     with connection.turns.cursor(thread_id) as cursor:
         detail = {
             "operation": operation,
             "nonce": nonce,
-            "repair": repair,
+            "repair": given.repair,
+            "packet": dict(given.packet),
             "schema_digest": digest_json(call.schema) if call.schema is not None else None,
-            "generation": connection.generation,
+            **origin.to_json(),
         }
         desk.append(
             NewCallRow("turn_requested", detail, thread_id=thread_id, operation=operation, input_state="not_delivered")
         )
-        turn_id = desk.send(lambda: connection.turns.start(cursor, request, before_send=desk.check))
+        try:
+            turn_id = desk.send(lambda: connection.turns.start(cursor, request, before_send=desk.check))
+        except AnswerLost as error:
+            raise TurnLost(sent, error) from error
         desk.note(NewCallRow("turn_started", {"turn": turn_id}, thread_id=thread_id, turn_id=turn_id))
-        end, stopped = _Follower(desk, connection, cursor, turn_id).follow()
-    transcript = _keep_transcript(desk, end)
-    desk.note(_ended_row(end, transcript, operation))
-    return EndedTurn(ordinal, end, transcript, stopped)
+        return _follow(desk, connection, cursor, replace(sent, turn_id=turn_id))
+
+
+def follow_found(desk: Desk, connection: AppServerConnection, sent: SentTurn, turn_id: str) -> EndedTurn:
+    """Follow a turn that was found running on this connection. Raises TurnLost, CallStopped."""
+    with connection.turns.cursor(sent.thread_id) as cursor:
+        cursor.bind(turn_id, begun=True)
+        return _follow(desk, connection, cursor, replace(sent, turn_id=turn_id), pull_at=time.monotonic())
+
+
+def _follow(
+    desk: Desk, connection: AppServerConnection, cursor: TurnCursor, sent: SentTurn, pull_at: float | None = None
+) -> EndedTurn:
+    follower = _Follower(desk, connection, cursor, sent, pull_at)
+    try:
+        end, stopped = follower.follow()
+    except TurnLost:
+        raise
+    except (AnswerLost, NotSent, Refused) as error:
+        # It was running: whatever keeps it from being followed, it is looked up, and never taken for ended.
+        raise TurnLost(follower.sent, error) from error
+    cut = end.status == "interrupted" and stopped is None and is_gone(connection)
+    transcript = keep_transcript(desk, end)
+    desk.note(ended_row(end, transcript, sent.operation, cut=cut))
+    return EndedTurn(sent.ordinal, end, transcript, stopped, cut)
 
 
 class _Follower:
-    """Watches one running turn."""
+    """Watches one running turn. `sent` is what is known of it so far."""
 
-    def __init__(self, desk: Desk, connection: AppServerConnection, cursor: TurnCursor, turn_id: str) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        connection: AppServerConnection,
+        cursor: TurnCursor,
+        sent: SentTurn,
+        pull_at: float | None,
+    ) -> None:
+        assert sent.turn_id is not None
+        self.sent = sent
+        self._turn_id = sent.turn_id
         self._desk = desk
         self._connection = connection
         self._cursor = cursor
-        self._turn_id = turn_id
-        self._seen = False
+        self._pull_at = time.monotonic() + _PULL_SECONDS if pull_at is None else pull_at
 
     def follow(self) -> tuple[TurnEnd, str | None]:
         """The turn's end, and why it was interrupted if it was."""
-        pull_at = time.monotonic() + _PULL_SECONDS
         while True:
             end = self._cursor.wait(_LOOK_SECONDS)
             self._observe()
@@ -97,16 +135,16 @@ class _Follower:
             reason = self._desk.should_stop()
             if reason is not None:
                 return self._interrupt(reason), reason
-            if time.monotonic() > pull_at:
+            if time.monotonic() > self._pull_at:
                 end = self._pull()
                 if end is not None:
                     return end, None
-                pull_at = time.monotonic() + _PULL_SECONDS
+                self._pull_at = time.monotonic() + _PULL_SECONDS
 
     def _observe(self) -> None:
         self._desk.worker.progress.put(self._desk.claim, self._turn_id, self._cursor.progress)
-        if self._cursor.delivered and not self._seen:
-            self._seen = True
+        if self._cursor.delivered and not self.sent.delivered:
+            self.sent = replace(self.sent, delivered=True)
             self._desk.note(NewCallRow("user_message_seen", turn_id=self._turn_id, input_state="delivered"))
 
     def _interrupt(self, reason: str) -> TurnEnd:
@@ -117,11 +155,12 @@ class _Follower:
         self._desk.append(
             NewCallRow(
                 "interrupt_requested",
-                {"turn": self._turn_id, "reason": reason},
+                {"turn": self._turn_id, "reason": reason, **self._desk.origin(self._connection).to_json()},
                 thread_id=self._cursor.thread_id,
                 turn_id=self._turn_id,
             )
         )
+        self.sent = replace(self.sent, interrupt=reason)
         end = self._connection.turns.interrupt(
             self._cursor, timeout_seconds=_INTERRUPT_SECONDS, before_send=self._desk.check
         )
@@ -132,33 +171,10 @@ class _Follower:
 
     def _pull(self) -> TurnEnd | None:
         """The end as the server has it on record, where no event told of it."""
-        turn = self._connection.turns.read_full(self._cursor.thread_id, self._turn_id)
+        try:
+            turn = self._connection.turns.read_full(self._cursor.thread_id, self._turn_id)
+        except (Refused, Unreadable, NotSent):
+            return None
         if turn is None or turn.completed_at is None:
             return None
-        return TurnEnd(self._cursor.thread_id, turn.id, turn.status, turn.items, None, turn.error, None)
-
-
-def _keep_transcript(desk: Desk, end: TurnEnd) -> str:
-    text = storable(make_transcript(end.items))
-    return artifacts.put(desk.worker.database, text.encode("ascii"), "application/json")
-
-
-def _ended_row(end: TurnEnd, transcript: str, operation: str) -> NewCallRow:
-    detail = {
-        "turn": end.turn_id,
-        "status": end.status,
-        "usage": end.usage.to_json() if end.usage else None,
-        "seconds": end.seconds,
-        "transcript": transcript,
-        "error": {"reason": end.error.reason, "info": end.error.info, "http_status": end.error.http_status}
-        if end.error
-        else None,
-    }
-    return NewCallRow(
-        "turn_ended",
-        detail,
-        thread_id=end.thread_id,
-        turn_id=end.turn_id,
-        operation=operation,
-        tokens=end.usage.total if end.usage else None,
-    )
+        return recorded_end(self._cursor.thread_id, turn)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,8 @@ from shared.journal.replay import read_call_result
 from shared.model.outcome import Ended
 from shared.model.roles import Role, default_sandbox
 from shared.model.rows import CallRow, NewCallRow
-from tests import farms
 from tests.fakehost.install import install
+from tests.journal_farm import Farm
 from tests.repositories import git, make_bare_hub
 from workers.app import Application
 from workers.call.run import run_agent_call
@@ -59,7 +61,7 @@ class OneWorker:
         self.application = Application(self.settings)
         self.database = Database(database_url, process="test")
         self._writer = JournalWriter(self.database)
-        self.farm = farms.Farm(self.database, self._writer)
+        self.farm = Farm(self.database, self._writer)
         roles = {name: Role(name, "gpt-test", "low", default_sandbox(name), "") for name in ("executor", "reviewer")}
         self.base = git(self.hub, "rev-parse", "main")
         self.lease = self.farm.new_run(hub=str(self.hub), base=self.base, roles=roles, **spec)
@@ -68,6 +70,35 @@ class OneWorker:
     @property
     def worker(self) -> Worker:
         return self.application.worker
+
+    def die(self) -> None:
+        """The worker and its App Server are gone at once, as by SIGKILL: nothing more is written or sent."""
+        server = self.worker.appserver._server
+        if server is not None and server.alive:
+            os.kill(server.pid, signal.SIGKILL)
+            assert server.gone.wait(10)
+        self.worker.writer.close()
+        self.worker.database.close()
+        self.application.state.close()
+
+    def reincarnate(self, **changes: Any) -> None:
+        """The host's next worker, on the same state directory."""
+        self.application = Application(self.settings.model_copy(update=changes))
+
+    def kill_server(self) -> None:
+        """SIGKILL to the App Server alone."""
+        os.kill(self.worker.appserver.connection()._server.pid, signal.SIGKILL)
+
+    def work_until_death(self, call: OpenCall, at: str) -> None:
+        """Work on a call; the worker dies `before:<row>` or `after:<row>`, with `#2` at the row's second time."""
+        mortal = MortalWriter(self.worker.writer, at)
+        self.worker.writer = mortal  # type: ignore[assignment]
+        try:
+            self.work(call)
+        except Died:
+            self.die()
+        else:
+            raise AssertionError(f"the call ended without passing {at}: {self.words(call)}")
 
     def close(self) -> None:
         self.worker.appserver.stop()
@@ -124,6 +155,45 @@ class OneWorker:
     def sent(self, method: str) -> int:
         """How often the fake host was asked for this."""
         return len(self.fake.requests(method))
+
+
+class Died(BaseException):
+    """The worker is gone: no handler of an exception runs on."""
+
+
+class MortalWriter:
+    """A journal writer whose process dies at a row."""
+
+    def __init__(self, writer: JournalWriter, at: str) -> None:
+        self._writer = writer
+        self._when, _, word = at.partition(":")
+        self._word, _, count = word.partition("#")
+        self._left = int(count or 1)
+        self._dead = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._writer, name)
+
+    def append(self, claim: Claim, *rows: NewCallRow) -> Any:
+        return self._pass(self._writer.append, claim, rows)
+
+    def note(self, claim: Claim, *rows: NewCallRow) -> None:
+        self._pass(self._writer.note, claim, rows)
+
+    def _pass(self, write: Any, claim: Claim, rows: tuple[NewCallRow, ...]) -> Any:
+        if self._dead:
+            raise Died
+        here = any(row.event == self._word for row in rows)
+        self._left -= here
+        if here and self._left == 0 and self._when == "before":
+            self._dead = True
+            raise Died
+        written = write(claim, *rows)
+        if here and self._left == 0:
+            self._writer.flush()
+            self._dead = True
+            raise Died
+        return written
 
 
 def _no_ops(claim: Claim, _worker: Worker) -> None:

@@ -1,7 +1,5 @@
 """An agent call on the fake host: its rows, its result, and what each way to fail ends in."""
 
-import os
-import signal
 import threading
 from pathlib import Path
 
@@ -12,7 +10,6 @@ from shared.model.outcome import Status
 from tests.integration.call.desk import DONE, prompt
 from tests.repositories import git
 from tests.waiting import wait_until
-from workers.appserver.process import AppServer
 
 WRITES = {"out": [{"exec": "printf hello > made.txt"}]}
 HANG = {"hang": True}
@@ -125,39 +122,13 @@ def test_a_spent_quota_holds_the_call_and_keeps_what_was_written(one):
     assert git(one.hub, "show", f"{one.rows(call)[-1].held_tree}:made.txt") == "hello"
 
 
-@pytest.mark.req("K24", "K12")
-def test_a_turn_whose_answer_was_lost_is_unknown_and_never_sent_again(one):
-    one.fake.write_faults({"method": "turn/start", "do": "lose"})
-    call = one.open(prompt(DONE))
-    ended = one.work(call)
-    assert (ended.status, ended.reason) == (Status.OUTCOME_UNKNOWN, "answer_lost")
-    assert one.sent("turn/start") == 1
-    assert one.words(call).count("turn_requested") == 1
-
-
 @pytest.mark.req("K24")
 def test_an_overloaded_server_is_asked_again(one):
     one.fake.write_faults({"method": "thread/start", "do": "overload", "times": 2})
     assert one.run(prompt(DONE)).status is Status.COMPLETED
 
 
-@pytest.mark.parametrize(
-    ("end_server", "status"),
-    [(lambda server: os.kill(server.pid, signal.SIGKILL), Status.OUTCOME_UNKNOWN), (AppServer.stop, Status.HELD)],
-    ids=["killed", "stopped in order"],
-)
-def test_a_server_that_ends_in_a_turn_leaves_it_unknown_unless_it_said_how_the_turn_ended(one, end_server, status):
-    call = one.open(prompt(HANG))
-    working = threading.Thread(target=one.work, args=(call,))
-    working.start()
-    wait_until(lambda: "turn_started" in one.words(call), 20, "the turn to start")
-    end_server(one.worker.appserver.connection()._server)
-    working.join(30)
-    assert one.ended(call).status is status
-    assert one.sent("turn/start") == 1
-
-
-@pytest.mark.parametrize("reason", ["cancel", "deadline", "worker_stopped"])
+@pytest.mark.parametrize("reason", ["cancel", "deadline"])
 def test_a_call_that_should_end_is_interrupted_and_held(one, reason):
     call = one.open(prompt(HANG))
     working = threading.Thread(target=one.work, args=(call,))
