@@ -51,12 +51,12 @@ class CallResult:
     `result["key"]` reads the output of a completed call.
     """
 
-    __slots__ = ("_continue", "_ended", "conversation")
+    __slots__ = ("_before", "_continue", "_ended")
 
     def __init__(self, ended: Ended, before: str | None, go_on: Continue | None) -> None:
         self._ended = ended
         self._continue = go_on
-        self.conversation = chain_conversation(before, ended.meta.turn_id, ended.result_digest)
+        self._before = before
 
     @property
     def status(self) -> Status:
@@ -82,6 +82,11 @@ class CallResult:
     def meta(self) -> Meta:
         """Role, pair, thread, turns, tokens, rows and host of the call."""
         return self._ended.meta
+
+    @property
+    def conversation(self) -> str:
+        """The digest of the conversation up to this call's last turn."""
+        return chain_conversation(self._before, self._ended.meta.turn_id, self._ended.result_digest)
 
     def require(self) -> Any:
         """The output.

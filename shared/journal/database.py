@@ -68,6 +68,8 @@ class Database:
             "pool_size": pool_size,
             "max_overflow": pool_size,
             "pool_recycle": 1800,
+            # The connection that was used last is used next: its server process is the warm one.
+            "pool_use_lifo": True,
             "connect_args": {"application_name": f"crw-{process}", "connect_timeout": 5, **_KEEPALIVE},
         }
         self.engine: Engine = create_engine(self.url, isolation_level="READ COMMITTED", **options)

@@ -16,6 +16,7 @@ from shared.base.canonical import from_storable
 from shared.journal.claims import OpenCallState, open_calls
 from shared.journal.database import Database, retrying
 from shared.journal.queries import reading
+from shared.journal.results import load_result
 from shared.model.rows import CallRow, EventRow, Row
 
 __all__ = ["OpenCallState", "Page", "load", "load_after", "load_call", "load_lean", "load_node", "open_calls"]
@@ -75,10 +76,12 @@ def load_node(database: Database, run_id: str, node_id: str) -> list[CallRow]:
 
 Values = tuple[Any, ...]
 _SEQ = 2 + reading.COLUMNS.index("seq")
+_DETAIL, _RESULT, _REF = -3, -2, -1
 
 
 def _fetch(database: Database, statement: str, asked: Mapping[str, Any]) -> list[Values]:
-    return retrying(lambda: database.fetch(statement, asked))
+    rows = retrying(lambda: database.fetch(statement, asked))
+    return [row if row[_REF] is None else (*row[:_RESULT], load_result(database, row[_REF]), None) for row in rows]
 
 
 def _row(row: Values) -> Row:
@@ -86,16 +89,16 @@ def _row(row: Values) -> Row:
 
 
 def _call_row(row: Values) -> CallRow:
-    values: dict[str, Any] = dict(zip(reading.COLUMNS, row[2:-2], strict=True))
-    detail = from_storable(row[-2])
+    values: dict[str, Any] = dict(zip(reading.COLUMNS, row[2:_DETAIL], strict=True))
+    detail = from_storable(row[_DETAIL])
     # The exact label stands in the data; the column is for readers that do not open it.
     values["label"] = detail.pop("_label", values["label"])
-    return CallRow(**values, detail=detail, result=None if row[-1] is None else bytes(row[-1]))
+    return CallRow(**values, detail=detail, result=None if row[_RESULT] is None else bytes(row[_RESULT]))
 
 
 def _event_row(row: Values) -> EventRow:
-    values = dict(zip(reading.COLUMNS, row[2:-2], strict=True))
-    data = from_storable(row[-2])
+    values = dict(zip(reading.COLUMNS, row[2:_DETAIL], strict=True))
+    data = from_storable(row[_DETAIL])
     reserved = {name: data.pop(name) for name in tuple(data) if name.startswith("_")}
     return EventRow(
         run_id=values["run_id"],

@@ -1,7 +1,8 @@
 """Statements of the readers, for psycopg2's own cursors: the hot path. They lock nothing and create nothing.
 
 All give the same columns in the same order: `is_event`, `op`, those of `COLUMNS`,
-`detail_json`, `result`.
+`detail_json`, `result`, `result_ref`. A large result is fetched by its ref apart:
+it never changes, and a sub-select for it costs every page more than the page.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ _EVENT_COLUMNS = ", ".join(
     f"e.{name}" if name in ("run_id", "seq", "path", "position", "kind", "label", "written_at") else "null"
     for name in COLUMNS
 )
-_RESULT = "coalesce(c.result, (select f.bytes from flow_results f where f.digest = c.result_ref))"
+_RESULT = "c.result, c.result_ref"
+_LEAN = "null::bytea, null::text"
 
 
 def _page(result: str) -> str:
     # ONE statement for both tables: two would lose a row that commits between them (rules of the protocol 17).
     return f"""
         select * from (
-          (select false as is_event, null as op, {_LEAN_COLUMNS}, c.detail_json as detail_json, {result} as result
+          (select false as is_event, null as op, {_LEAN_COLUMNS}, c.detail_json, {result}
              from flow_calls c where c.run_id = %(run)s and c.seq > %(after)s and c.seq < {FOREIGN_SEQ_BASE}
              order by c.seq limit %(limit)s)
           union all
-          (select true, e.op, {_EVENT_COLUMNS}, e.payload_json, null
+          (select true, e.op, {_EVENT_COLUMNS}, e.payload_json, null, null
              from flow_events e where e.run_id = %(run)s and e.seq > %(after)s and e.seq < {FOREIGN_SEQ_BASE}
              order by e.seq limit %(limit)s)
         ) p order by p.seq limit %(limit)s"""
@@ -39,7 +41,7 @@ def _page(result: str) -> str:
 
 # Rows of a run after a seq, in order.
 PAGE_WITH_RESULTS = _page(_RESULT)
-PAGE = _page("null::bytea")
+PAGE = _page(_LEAN)
 
 # All rows of a call, with results.
 CALL_ROWS = f"""
@@ -48,7 +50,7 @@ CALL_ROWS = f"""
 
 # What decides a node's worktree: where it was placed and what its executor calls and commits ended as.
 NODE_ROWS = f"""
-        select false, null, {_LEAN_COLUMNS}, c.detail_json, null::bytea from flow_calls c
+        select false, null, {_LEAN_COLUMNS}, c.detail_json, {_LEAN} from flow_calls c
         where c.run_id = %(run)s and c.node_id = %(node)s and (c.event = 'placed'
           or (c.terminal and (c.kind = 'commit' or exists (
             select 1 from call_claims k where k.call_id = c.call_id and k.effect = 'executor'))))
