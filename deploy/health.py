@@ -13,7 +13,7 @@ from shared.base.errors import CrwError, SettingsError
 from shared.base.settings import load_settings
 from shared.hub.machine import machine_label
 from shared.journal.database import Database
-from shared.journal.hosts import list_hosts, list_schedulers
+from shared.journal.roster import list_hosts, list_schedulers
 
 _CHECK_SECONDS = 5.0
 

@@ -16,8 +16,8 @@ from shared.base.ids import RunId
 from shared.broker.replies import answers, ask_to_clean
 from shared.hub.git import Git
 from shared.hub.refs import delete_run_refs
-from shared.journal.hosts import list_hosts
 from shared.journal.read import load_lean
+from shared.journal.roster import list_hosts
 from shared.journal.runs import load_spec
 from shared.model.rows import CallRow
 

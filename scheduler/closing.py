@@ -19,8 +19,8 @@ from shared.journal import runs
 from shared.journal.append import JournalWriter, RunLease, RunRows
 from shared.journal.claims import give_up, open_calls
 from shared.journal.database import Database
-from shared.journal.hosts import list_schedulers
 from shared.journal.read import load_lean
+from shared.journal.roster import list_schedulers
 from shared.model.rows import EventRow, NewEventRow, Row
 
 _LOOK_SECONDS = 0.25

@@ -26,9 +26,9 @@ from shared.base.ids import RunId, is_call_id, is_run_id
 from shared.base.log import mask_url
 from shared.journal import artifacts
 from shared.journal.database import Database, clock
-from shared.journal.hosts import list_hosts
 from shared.journal.read import load_call, load_lean, open_calls
 from shared.journal.replay import read_call_result
+from shared.journal.roster import list_hosts
 from shared.journal.runs import load_spec
 from shared.model.outcome import Ended
 from shared.model.rows import CallRow

@@ -13,7 +13,7 @@ from scheduler.cli.output import Table, draw, duration, record, say, size
 from scheduler.cli.render_run import drop_empty
 from scheduler.client import Farm
 from shared.journal.database import clock
-from shared.journal.hosts import HostState, list_hosts
+from shared.journal.roster import HostState, list_hosts
 
 
 @click.command("ls")

@@ -12,7 +12,7 @@ from shared.base.log import mask_url
 from shared.base.settings import Settings
 from shared.broker.client import check as check_broker
 from shared.journal.database import SCHEMA_VERSION, Database
-from shared.journal.hosts import list_hosts
+from shared.journal.roster import list_hosts
 
 GIVE_UP_SECONDS = 5.0
 _POSTGRES_AT_LEAST = 170000

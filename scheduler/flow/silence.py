@@ -15,7 +15,7 @@ from scheduler.flow.waiting import Inbox
 from shared.base.errors import StoreError
 from shared.journal.claims import OpenCallState, open_calls
 from shared.journal.database import Database
-from shared.journal.hosts import list_hosts
+from shared.journal.roster import list_hosts
 from shared.model.rows import NewEventRow
 
 LOOK_SECONDS = 10.0

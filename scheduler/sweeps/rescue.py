@@ -12,7 +12,7 @@ import time
 
 from scheduler.sweeps.suspicion import Suspicion
 from shared.base.log import get_logger
-from shared.journal import claims, hosts
+from shared.journal import claims, hosts, roster
 from shared.journal.database import Database
 from shared.journal.hosts import Suspect
 
@@ -55,7 +55,7 @@ class RescueCalls:
     def _spare_many(self, dead: list[Suspect]) -> list[Suspect]:
         if len(dead) < 2:
             return dead
-        up = sum(host.worker_state in ("up", "draining") for host in hosts.list_hosts(self._database))
+        up = sum(host.worker_state in ("up", "draining") for host in roster.list_hosts(self._database))
         if len(dead) * 3 <= up:
             return dead
         log.error("many_workers_silent", silent=len(dead))

@@ -8,9 +8,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from shared.base.errors import SchemaMismatch, StoreUnavailable, UsageError
-from shared.journal import meta
+from shared.journal import farm_tables, meta, tables
+from shared.journal.columns import METADATA
 from shared.journal.database import SCHEMA_VERSION, Database, upgrade
-from shared.journal.tables import METADATA, RUN_IDENTITY
+from shared.journal.tables import RUN_IDENTITY
+
+KNOWN = {*tables.__dict__, *farm_tables.__dict__}
 
 
 def test_the_migrated_schema_equals_the_tables_of_the_program(fresh_database: str) -> None:
@@ -20,6 +23,7 @@ def test_the_migrated_schema_equals_the_tables_of_the_program(fresh_database: st
             connection, opts={"include_name": lambda name, kind, _: kind != "table" or name != "alembic_version"}
         )
         assert compare_metadata(context, METADATA) == []
+        assert set(METADATA.tables) <= KNOWN
     database.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from shared.journal.tables import METADATA
+from shared.journal.columns import METADATA
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=METADATA)
 with context.begin_transaction():

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 
-from shared.journal.hosts import list_hosts
+from shared.journal.roster import list_hosts
 from tests.farm import Farm
 from tests.waiting import wait_until
 

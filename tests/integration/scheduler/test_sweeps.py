@@ -9,7 +9,7 @@ from scheduler.sweeps.dead_schedulers import BurySchedulers
 from scheduler.sweeps.rescue import RescueCalls
 from scheduler.sweeps.sweep import SweepLoop
 from shared.base.errors import StoreUnavailable
-from shared.journal import hosts
+from shared.journal import hosts, roster
 from shared.journal.database import Database
 from tests.waiting import wait_until
 
@@ -34,7 +34,7 @@ def register_worker(database: Database, host: str) -> str:
 
 
 def states(database: Database) -> dict[str, str | None]:
-    return {host.host: host.worker_state for host in hosts.list_hosts(database)}
+    return {host.host: host.worker_state for host in roster.list_hosts(database)}
 
 
 @pytest.mark.req("RULE11")

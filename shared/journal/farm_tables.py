@@ -1,0 +1,149 @@
+"""The farm as SQLAlchemy sees it: who exists, who may work on a call, what waits to be claimed.
+
+`call_claims` says who may work on a call now; `outbox` what nobody has claimed yet;
+`node_placements` where a node's worktree lies; `call_progress` is a hint.
+Source: design of the farm, "The journal in Postgres".
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    ARRAY,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Table,
+    Text,
+    text,
+)
+
+from shared.journal.columns import (
+    METADATA,
+    big_column,
+    host_column,
+    int_column,
+    optional_texts,
+    text_column,
+    time_column,
+)
+
+farm_meta = Table(
+    "farm_meta",
+    METADATA,
+    Column("one", Boolean, primary_key=True),
+    int_column("schema_version"),
+    int_column("min_writer"),
+    text_column("system_id"),
+    int_column("timeline"),
+)
+
+farm_hosts = Table(
+    "farm_hosts",
+    METADATA,
+    Column("host", Text, primary_key=True),
+    *[text_column(name) for name in ("state", "host_id", "machine")],
+    *optional_texts("home_id", "account"),
+    Column("labels", ARRAY(Text), nullable=False),
+    time_column("registered_at"),
+)
+
+farm_workers = Table(
+    "farm_workers",
+    METADATA,
+    Column("worker_id", Text, primary_key=True),
+    host_column(null=False),
+    *[text_column(name) for name in ("state", "pid_started", "boot_id", "machine")],
+    *optional_texts("home_id", "codex_version"),
+    big_column("beat"),
+    time_column("lease_until"),
+    Column("lease_seconds", Double, nullable=False),
+    *[int_column(name) for name in ("pid", "slots", "version")],
+    Column("labels", ARRAY(Text), nullable=False),
+    big_column("free_bytes", null=True),
+    big_column("min_free_bytes"),
+    time_column("started_at"),
+)
+Index(
+    "one_live_worker_a_host",
+    farm_workers.c.host,
+    unique=True,
+    postgresql_where=text("state in ('up', 'draining')"),
+)
+
+farm_schedulers = Table(
+    "farm_schedulers",
+    METADATA,
+    Column("scheduler_id", Text, primary_key=True),
+    text_column("state"),
+    big_column("beat"),
+    time_column("lease_until"),
+    Column("lease_seconds", Double, nullable=False),
+    text_column("machine"),
+    int_column("pid"),
+    int_column("version"),
+    time_column("started_at"),
+)
+
+call_claims = Table(
+    "call_claims",
+    METADATA,
+    Column("call_id", Text, primary_key=True),
+    *[text_column(name) for name in ("run_id", "path", "kind", "effect", "request_id", "state")],
+    *optional_texts("node_id", "role", "label", "grant_id"),
+    *[int_column(name) for name in ("position", "attempt", "rows_written", "crashes")],
+    big_column("fence"),
+    Column("worker_id", Text, ForeignKey("farm_workers.worker_id")),
+    Column("sent", Boolean, nullable=False),
+    host_column("sent_host"),
+    host_column("pin_host"),
+    time_column("opened_at"),
+    time_column("claimed_at", null=True),
+    Column("deadline_seconds", Double),
+)
+Index("claims_of_worker", call_claims.c.worker_id, postgresql_where=text("state = 'claimed'"))
+Index(
+    "claims_of_run",
+    call_claims.c.run_id,
+    postgresql_where=text("state in ('open', 'claimed', 'stranded', 'lost')"),
+)
+Index("claims_stranded", call_claims.c.sent_host, postgresql_where=text("state = 'stranded'"))
+
+node_placements = Table(
+    "node_placements",
+    METADATA,
+    Column("run_id", Text, primary_key=True),
+    Column("node_id", Text, primary_key=True),
+    host_column(),
+    int_column("generation"),
+    text_column("made_by_call"),
+    Column("used", Boolean, nullable=False),
+)
+Index("placements_of_host", node_placements.c.host, postgresql_where=text("host is not null"))
+
+outbox = Table(
+    "outbox",
+    METADATA,
+    Column("call_id", Text, primary_key=True),
+    text_column("run_id"),
+    text_column("request_id"),
+    time_column("not_before"),
+    int_column("tries"),
+)
+Index("outbox_due", outbox.c.not_before)
+
+# Unlogged: what agents do right now, shown by `watch`; a crash of the database empties it and nobody minds.
+call_progress = Table(
+    "call_progress",
+    METADATA,
+    Column("call_id", Text, primary_key=True),
+    text_column("run_id"),
+    big_column("fence"),
+    *optional_texts("turn", "message", "command"),
+    big_column("tokens", null=True),
+    Column("seconds", Double),
+    time_column("seen_at"),
+    prefixes=["UNLOGGED"],
+)
+Index("progress_of_run", call_progress.c.run_id)
