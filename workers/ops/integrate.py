@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from shared.base.crashpoint import crashpoint
+from shared.base.log import get_logger
 from shared.hub.git import git_error
-from shared.hub.guard import push_guarded
+from shared.hub.guard import move_guard, push_guarded
 from shared.hub.push import Pushed, patiently
 from shared.hub.refs import branch_ref, guard_ref, read_refs
 from shared.model.ops import parse_arguments
 from shared.model.rows import NewCallRow
 from workers.ops.checkout import private_checkout
 from workers.ops.op import OpContext, OpResult
-from workers.ops.rights import announce, stamp_of
+from workers.ops.rights import announce, require_right, stamp_of
 from workers.worktrees.commit import REQUEST_TRAILER, make_commit, with_trailers
 
 _TRIES = 5
@@ -40,6 +41,9 @@ class Integrate:
 
     def run(self, context: OpContext) -> OpResult:
         batch = _Batch(context)
+        if context.claim.sent:
+            # An earlier holder's push may still be on its way to the hub: from here on it moves nothing.
+            batch.shut_out()
         batch.fetch_heads()
         reason = ""
         for _ in range(_TRIES):
@@ -90,6 +94,17 @@ class _Batch:
         self._target: str = arguments.get("target") or context.spec.target_branch(claim.run_id)
         self._ref = branch_ref(self._target)
         self._mirror: Path = context.mirrors.path_of(context.spec.hub)
+
+    def shut_out(self) -> None:
+        """Move the guard away from under the pushes of whoever had this call before."""
+        context, claim = self._context, self._context.claim
+        require_right(context)
+
+        def move() -> str:
+            return move_guard(self._git, context.spec.hub, claim.run_id, f"{claim.call_id} {claim.fence}")
+
+        patiently(move, context.should_stop, context.spec.call_deadline_seconds)
+        get_logger().info("guard_moved", run=claim.run_id, call=claim.call_id)
 
     def fetch_heads(self) -> None:
         """Have all heads and the base in the mirror."""
