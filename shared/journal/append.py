@@ -15,6 +15,7 @@ Source: rules of the protocol 1, 2, 3, 31, 45; design of the farm, "Group commit
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
 
@@ -46,6 +47,7 @@ __all__ = [
 ]  # fmt: skip
 
 GIVE_UP_SECONDS = 600.0
+_AGAIN_SECONDS = 0.005
 
 
 class JournalWriter:
@@ -162,7 +164,11 @@ class JournalWriter:
             for item in group:
                 for event in item.encoded.words:
                     crashpoint(f"after:{event}")
-            group = [item for item, verdict in zip(group, verdicts, strict=True) if not _settle(item, verdict)]
+            again = [item for item, verdict in zip(group, verdicts, strict=True) if not _settle(item, verdict)]
+            if len(again) == len(group):
+                # What stood in the way passed between two looks; the next try finds out.
+                time.sleep(_AGAIN_SECONDS)
+            group = again
 
     def _refuse_failed(self, item: Pending) -> bool:
         if not item.right.failed:

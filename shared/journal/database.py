@@ -44,7 +44,9 @@ def is_lost(error: psycopg2.Error) -> bool:
     """Whether the connection or the server went away: what was asked may have been done."""
     code = error.pgcode
     if code is None:
-        return isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
+        # libpq reports some broken connections as a plain DatabaseError without a code.
+        broken = isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
+        return broken or type(error) is psycopg2.DatabaseError
     return code.startswith(_AWAY_CLASSES)
 
 

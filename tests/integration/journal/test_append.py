@@ -142,3 +142,55 @@ def test_data_with_a_reserved_member_is_refused(farm: Farm) -> None:
     lease = farm.new_run()
     with pytest.raises(RowRefused, match="underscore"):
         farm.writer.submit(RunRows(lease, events=(NewEventRow("log", {"_kind": "x"}),)))
+
+
+@pytest.mark.req("J26", "J27", "J28", "J29", "K01")
+def test_the_plain_columns_of_a_row_are_filled_and_its_data_holds_no_result(farm: Farm) -> None:
+    lease = farm.new_run()
+    prepared = NewCallRow("prepared", {"prompt": "p"}, role="executor", label="build")
+    held = farm.claim(farm.new_worker(), farm.open(lease, node="n", kind="agent", effect="executor", prepared=prepared))
+    place = {"worktree_kind": "fresh", "worktree_path": "/w", "start_commit": "c0", "allocation": 2}
+    end = {
+        "thread_id": "th", "turn_id": "tu", "operation": "op", "commit_sha": "c1", "pending_tree": "p1",
+        "held_tree": "p2", "snapshot_digest": "sd", "input_state": "delivered", "tokens": 7,
+    }  # fmt: skip
+    farm.writer.append(held, NewCallRow("placed", **place))
+    farm.writer.append(held, NewCallRow("completed", {"reason": None}, result=b'{"answer": "xyzzy"}', **end))
+    _, placed, completed = read.load_call(farm.database, held.call_id)
+    assert {name: getattr(placed, name) for name in place} == place
+    assert {name: getattr(completed, name) for name in end} == end
+    for row in (placed, completed):
+        assert (row.kind, row.role, row.label, row.node_id, row.attempt) == ("agent", "executor", "build", "n", 0)
+    assert completed.result_bytes == 19 and completed.result_digest
+    (details,) = farm.rows("select string_agg(detail_json, ' ') from flow_calls")
+    assert "xyzzy" not in details[0] and '"_label":"build"' in details[0]
+
+
+def test_a_caller_that_stops_waiting_takes_nothing_back_and_the_writer_goes_on(farm: Farm) -> None:
+    lease = farm.new_run()
+    rows = RunRows(lease, events=(NewEventRow("log"),))
+    futures = [farm.writer.submit(rows, wait=False) for _ in range(3)]
+    assert not any(future.cancel() for future in futures)
+    farm.writer.flush()
+    assert [future.result().seqs for future in futures] == [(1,), (2,), (3,)]
+
+
+def test_a_closed_writer_has_written_what_was_queued_and_takes_nothing_more(farm: Farm) -> None:
+    lease = farm.new_run()
+    rows = RunRows(lease, events=(NewEventRow("log"),))
+    waiting = farm.writer.submit(rows, wait=False)
+    farm.writer.close()
+    assert waiting.result().seqs == (1,)
+    with pytest.raises(StoreError, match="closed"):
+        farm.writer.submit(rows)
+
+
+@pytest.mark.req("RULE38")
+def test_a_result_above_the_limit_is_refused_before_anything_is_written(
+    farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.journal.encoding.RESULT_LIMIT_BYTES", 1000)
+    held = farm.claim(farm.new_worker(), farm.open(farm.new_run()))
+    with pytest.raises(RowRefused, match="1001 bytes"):
+        farm.writer.append(held, NewCallRow("completed", result=b"x" * 1001))
+    farm.writer.append(held, NewCallRow("held", {"reason": "result_too_large"}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,20 @@ def test_a_terminal_row_is_progress_and_an_orderly_stop_does_not_count(farm: Far
     assert farm.rows("select state, scheduler_id from flow_runs") == [("queued", None)]
     (again,) = runs.take(farm.database, farm.new_scheduler(), 5)
     assert (again.takes, again.lease.epoch, again.lease.rows_written) == (0, lease.epoch + 2, 1)
+
+
+def test_of_several_schedulers_each_run_is_taken_by_one(farm: Farm) -> None:
+    for number in range(12):
+        runs.submit(farm.database, make_spec(args=number), SOURCES)
+    schedulers = [farm.new_scheduler() for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        taken = list(pool.map(lambda name: runs.take(farm.database, name, 3), schedulers))
+    names = [run.run_id for runs_of_one in taken for run in runs_of_one]
+    assert len(names) == len(set(names)) and all(run.lease.epoch == 1 for one in taken for run in one)
+    # Whoever found a row locked by another passed over it: the next look takes the rest.
+    for name in schedulers:
+        names += [run.run_id for run in runs.take(farm.database, name, 12)]
+    assert len(names) == len(set(names)) == 12
 
 
 @pytest.mark.req("RULE48")
