@@ -31,8 +31,10 @@ from shared.hub.git import Git
 from shared.journal import claims
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
+from shared.journal.questions import RECOVER
 from workers.appserver.runtime import find_codex
 from workers.appserver.service import AppServerService
+from workers.call.recover import recover_call
 from workers.call.run import run_agent_call
 from workers.claim import Hands
 from workers.cleaning import clean_and_answer
@@ -41,6 +43,7 @@ from workers.incarnation import Incarnation
 from workers.ops.builtin import register_builtin
 from workers.ops.run import run_op
 from workers.progress import ProgressBoard
+from workers.questions import Questions
 from workers.queues import Queues, start_thread
 from workers.state_dir import StateDirectory
 from workers.tasks import Caller
@@ -113,6 +116,7 @@ class Application:
         self.worker.incarnation.start(self.worker.database)
         start_thread(self._slots.idle_loop, "idle")
         start_thread(StopFlags(self.worker).loop, "stop-flags")
+        start_thread(Questions(self.worker, {RECOVER: recover_call}).loop, "questions")
         start_thread(self._queues.watch_loop, "queues")
         start_thread(lambda: self.worker.progress.loop(self.worker.stopping), "progress")
         draining = start_thread(self._drain, "drain")

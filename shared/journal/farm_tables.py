@@ -1,7 +1,8 @@
 """The farm as SQLAlchemy sees it: who exists, who may work on a call, what waits to be claimed.
 
 `call_claims` says who may work on a call now; `outbox` what nobody has claimed yet;
-`node_placements` where a node's worktree lies; `call_progress` is a hint.
+`node_placements` where a node's worktree lies; `host_questions` what a host is asked;
+`call_progress` is a hint.
 Source: design of the farm, "The journal in Postgres".
 """
 
@@ -132,6 +133,26 @@ outbox = Table(
     int_column("tries"),
 )
 Index("outbox_due", outbox.c.not_before)
+
+host_questions = Table(
+    "host_questions",
+    METADATA,
+    Column("question_id", Text, primary_key=True),
+    host_column(null=False),
+    text_column("kind"),
+    text_column("run_id"),
+    *optional_texts("call_id", "answer_json"),
+    int_column("epoch"),
+    time_column("asked_at"),
+    time_column("answered_at", null=True),
+    Column("answered_by", Text, ForeignKey("farm_workers.worker_id")),
+)
+Index(
+    "questions_open",
+    host_questions.c.host,
+    host_questions.c.asked_at,
+    postgresql_where=text("answered_at is null"),
+)
 
 # Unlogged: what agents do right now, shown by `watch`; a crash of the database empties it and nobody minds.
 call_progress = Table(

@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 from shared.base.errors import SchemaMismatch, StoreUnavailable, UsageError
 from shared.base.log import mask_url
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 # Rows say which program wrote them; an older writer than `min_writer` of the schema may not write.
 WRITER = 1
 OLDEST_SERVER = 170000

@@ -39,7 +39,7 @@ def converse(desk: Desk, call: AgentCall, done: Progressed, step: Next) -> Verdi
             step = _send(desk, call, done, step)
             continue
         _remember(done, step)
-        following = _judge(desk, call, done, step)
+        following = judge_turn(desk, call, done, step)
         if isinstance(following, Verdict):
             return following
         step = following
@@ -116,7 +116,7 @@ def _remember(done: Progressed, turn: EndedTurn) -> None:
     done.losses += turn.cut
 
 
-def _judge(desk: Desk, call: AgentCall, done: Progressed, turn: EndedTurn) -> Verdict | Input:
+def judge_turn(desk: Desk, call: AgentCall, done: Progressed, turn: EndedTurn) -> Verdict | Input:
     """What follows a turn's end: the next input, or the verdict on the call."""
     if turn.cut:
         return continue_input(_SERVER_ENDED)

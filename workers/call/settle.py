@@ -15,7 +15,7 @@ from typing import Any
 
 from shared.base.errors import AnswerLost, CrwError, HostError, NotSent, Refused, SettingsError, ThreadBusy, Unreadable
 from shared.base.log import get_logger
-from shared.model.call_state import SentTurn, Step
+from shared.model.call_state import SentTurn
 from shared.model.rows import NewCallRow
 from workers.appserver import FullTurn
 from workers.call.context import AgentCall
@@ -46,8 +46,11 @@ class Unproven(Held):
     """What came of a turn cannot be proven: the call ends `outcome_unknown`."""
 
 
-def settle(desk: Desk, call: AgentCall, done: Progressed, sent: SentTurn) -> Next:
+def settle(desk: Desk, call: AgentCall, done: Progressed, sent: SentTurn, *, follow: bool = True) -> Next:
     """What became of a turn that this worker sent and lost sight of.
+
+    Args:
+        follow: wait for the end of a turn that is found running; else it is not proven now.
 
     Raises:
         Unproven. CallStopped: the claim was lost while the turn was followed.
@@ -61,7 +64,7 @@ def settle(desk: Desk, call: AgentCall, done: Progressed, sent: SentTurn) -> Nex
             if turn is not None and turn.completed_at is not None and is_delivered(turn):
                 return adopt(desk, sent, recorded_end(sent.thread_id, turn))
             if turn is not None and turn.status == "inProgress" and sent.interrupt is None:
-                return follow_found(desk, connection, sent, turn.id)
+                return _follow(desk, done, sent, turn, follow)
         except TurnLost as lost:
             sent = lost.sent
         except AnswerLost:
@@ -72,10 +75,17 @@ def settle(desk: Desk, call: AgentCall, done: Progressed, sent: SentTurn) -> Nex
         if not desk.worker.appserver.end_generation(connection, shared=hung):
             sentence = "the App Server does not say what came of the turn, and other calls use it"
             raise Unproven("answer_lost", sentence, operation=sent.operation)
-    return settle_after_death(desk, call, done, sent)
+    return settle_after_death(desk, call, done, sent, follow=follow)
 
 
-def settle_after_death(desk: Desk, call: AgentCall, done: Progressed, sent: SentTurn) -> Next:
+def _follow(desk: Desk, done: Progressed, sent: SentTurn, turn: FullTurn, follow: bool) -> EndedTurn:
+    if not follow:
+        raise Unproven("running", f"turn {turn.id} of {sent.operation} is still running")
+    assert done.connection is not None
+    return follow_found(desk, done.connection, sent, turn.id)
+
+
+def settle_after_death(desk: Desk, call: AgentCall, done: Progressed, sent: SentTurn, *, follow: bool = True) -> Next:
     """What became of a turn whose server is gone.
 
     Writes: `turn_ended` for an end that no row tells of yet; `turn_lost` with the evidence.
@@ -87,8 +97,7 @@ def settle_after_death(desk: Desk, call: AgentCall, done: Progressed, sent: Sent
     done.thread, done.opened = sighting.thread, None
     turn = sighting.turn
     if turn is not None and turn.status == "inProgress":
-        assert done.connection is not None
-        return follow_found(desk, done.connection, sent, turn.id)
+        return _follow(desk, done, sent, turn, follow)
     if turn is not None and is_delivered(turn):
         return adopt(desk, sent, recorded_end(sent.thread_id, turn))
     if sent.lost is None:
@@ -115,13 +124,7 @@ def go_on(desk: Desk, call: AgentCall, done: Progressed) -> Next:
     Raises:
         Unproven, CallStopped.
     """
-    state = call.state
-    assert state.step in (Step.TURN_OPEN, Step.TURN_ENDED) and state.last_turn is not None
-    last = state.last_turn
-    done.turns += [told_end(turn) for turn in state.turns[:-1] if turn.ended is not None]
-    done.turns_sent, done.creations, done.losses = state.turns_sent, state.creations, state.cuts
-    done.repair_used = state.repair_used
-    done.stored = _stored(call)
+    last = take_up(call, done)
     if last.ended is None or last.ended.detail.get("status") == "completed":
         ended = settle_after_death(desk, call, done, last)
         if last.ended is not None and isinstance(ended, EndedTurn):
@@ -131,6 +134,17 @@ def go_on(desk: Desk, call: AgentCall, done: Progressed) -> Next:
     # It is counted where it is taken up again.
     done.losses -= ended.cut
     return ended
+
+
+def take_up(call: AgentCall, done: Progressed) -> SentTurn:
+    """Fill in how far earlier holders brought the call; the turn they sent last."""
+    state = call.state
+    assert state.last_turn is not None
+    done.turns += [told_end(turn) for turn in state.turns[:-1] if turn.ended is not None]
+    done.turns_sent, done.creations, done.losses = state.turns_sent, state.creations, state.cuts
+    done.repair_used = state.repair_used
+    done.stored = _stored(call)
+    return state.last_turn
 
 
 def _stored(call: AgentCall) -> str | None:

@@ -1,0 +1,73 @@
+"""Questions to a host: what only its worker can look up. Asked by anybody, answered once, by a live worker.
+
+A question outlives every message and every process; a host that is silent answers when
+it is back. Source: rules of the protocol, 26.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from shared.journal.database import Database, retrying
+from shared.journal.queries import asking
+
+RECOVER = "recover"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a host is asked. Shape: `epoch` the run's lease epoch when it was asked."""
+
+    question_id: str
+    host: str
+    kind: str
+    run_id: str
+    call_id: str | None
+    epoch: int
+
+
+def ask(database: Database, host: str, kind: str, run_id: str, call_id: str | None) -> str:
+    """Ask a host, or join who asked the same before and has no answer yet; the question's id."""
+    values = {"question": str(uuid.uuid4()), "host": host, "kind": kind, "run": run_id, "call": call_id}
+
+    def put() -> str:
+        with database.transaction() as connection:
+            return str(connection.execute(asking.ask(), values).scalar_one())
+
+    return retrying(put)
+
+
+def open_questions(database: Database, host: str, limit: int = 100) -> list[Question]:
+    """What the host has not answered, the oldest first."""
+
+    def read() -> list[Question]:
+        with database.statement() as connection:
+            rows = connection.execute(asking.open_questions(), {"host": host, "limit": limit})
+            return [Question(**row._mapping) for row in rows]
+
+    return retrying(read)
+
+
+def answer(database: Database, question_id: str, worker_id: str, found: dict[str, Any]) -> bool:
+    """Answer a question; False when it was answered before, or this worker may not."""
+    values = {"question": question_id, "worker": worker_id, "answer": json.dumps(found)}
+
+    def put() -> bool:
+        with database.transaction() as connection:
+            return connection.execute(asking.answer(), values).first() is not None
+
+    return retrying(put)
+
+
+def load_answer(database: Database, question_id: str) -> dict[str, Any] | None:
+    """The answer, None while there is none."""
+
+    def read() -> dict[str, Any] | None:
+        with database.statement() as connection:
+            text = connection.execute(asking.load_answer(), {"question": question_id}).scalar()
+            return None if text is None else dict(json.loads(text))
+
+    return retrying(read)
