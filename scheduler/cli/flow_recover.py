@@ -14,8 +14,8 @@ from scheduler.client import Farm
 from shared.base.errors import UsageError
 from shared.base.ids import RunId, is_call_id
 from shared.journal import questions
-from shared.journal.hosts import HostState, list_hosts
 from shared.journal.read import load_call
+from shared.journal.roster import HostState, list_hosts
 from shared.model.call_state import read_call_state, read_settlement
 from shared.model.rows import CallRow
 

@@ -13,7 +13,10 @@ from scheduler.cli.render_call import (
     log_lines,
     output_lines,
     parse_transcript,
+    recover_words,
     rows_lines,
+    settlement_facts,
+    settlement_record,
     transcript_digests,
     transcript_lines,
 )
@@ -30,6 +33,7 @@ from shared.journal.read import load_call, load_lean, open_calls
 from shared.journal.replay import read_call_result
 from shared.journal.roster import list_hosts
 from shared.journal.runs import load_spec
+from shared.model.call_state import read_settlement
 from shared.model.outcome import Ended
 from shared.model.rows import CallRow
 
@@ -62,9 +66,11 @@ def command(what: str, transcript: bool, as_json: bool) -> None:
 def _show_run(farm: Farm, run: RunId, as_json: bool) -> None:
     state = farm.state(run)
     spec = load_spec(farm.database, run)
-    view = RunView.of(run, load_lean(farm.database, run))
+    rows = load_lean(farm.database, run)
+    view = RunView.of(run, rows)
     able = _able_hosts(farm.database, spec.label) if view.open_calls else ()
-    why = {one.call_id: waiting_words(one, view.silent, able) for one in open_calls(farm.database, run)}
+    why = recover_words(rows)
+    why |= {one.call_id: waiting_words(one, view.silent, able) for one in open_calls(farm.database, run)}
     extra: dict[str, Any] = {
         "workflow": spec.workflow,
         "repository": mask_url(spec.hub),
@@ -95,14 +101,15 @@ def _show_call(database: Database, call_id: str, transcript: bool, as_json: bool
     run = RunId(rows[0].run_id)
     (call,) = RunView.of(run, rows).calls.values()
     why = {one.call_id: waiting_words(one, {}) for one in open_calls(database, run)}.get(call_id)
+    settlement = read_settlement(rows)
     ended = read_call_result(rows)
     turns = _load_turns(database, rows) if transcript else []
     if as_json:
         output = None if ended is None else ended.output
         shown = {"output": output, "rows": [row_record(row) for row in rows], "turns": turns}
-        record({**call_record(call, why), **shown})
+        record({**call_record(call, why), **settlement_record(settlement), **shown})
         return
-    facts = call_facts(call, rows)
+    facts = [*call_facts(call, rows), *settlement_facts(settlement)]
     say(facts_lines([*facts, ("waits for", why)] if why else facts))
     say("\n" + "\n".join(rows_lines(rows)) + "\n")
     for number, turn in enumerate(turns, 1):

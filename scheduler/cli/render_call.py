@@ -9,8 +9,9 @@ from typing import Any
 from scheduler.cli.output import clean, count, one_line, plain_command, time_of_day
 from scheduler.cli.render_run import status_words
 from scheduler.cli.view import CallView
+from shared.model.call_state import Settlement, read_settlement
 from shared.model.outcome import Ended
-from shared.model.rows import CallRow
+from shared.model.rows import CallRow, Row
 
 _OUTPUT_LINES = 40
 _WORD_WIDTH = 100
@@ -152,3 +153,29 @@ def _tail(text: str) -> str:
 
 def _block(head: str, text: str) -> list[str]:
     return [f"{head}:", *(f"    {line}" for line in clean(text).splitlines()), ""]
+
+
+def settlement_facts(settlement: Settlement | None) -> list[tuple[str, str]]:
+    """Why a call has no result, and the command that settles it."""
+    if settlement is None:
+        return []
+    typed = [("to settle it", f"crw flow recover {settlement.recover}")] if settlement.recover else []
+    return [("why", settlement.words), *typed]
+
+
+def settlement_record(settlement: Settlement | None) -> dict[str, str | None]:
+    """The same as members of a JSON object."""
+    return {
+        "why": settlement.words if settlement else None,
+        "recover": settlement.recover if settlement else None,
+    }
+
+
+def recover_words(rows: Iterable[Row]) -> dict[str, str]:
+    """Call id -> the recovery that it waits for, for every call of a run that waits for one."""
+    by_call: dict[str, list[CallRow]] = {}
+    for row in rows:
+        if isinstance(row, CallRow):
+            by_call.setdefault(row.call_id, []).append(row)
+    found = {call: read_settlement(own) for call, own in by_call.items()}
+    return {call: f"crw flow recover {one.recover}" for call, one in found.items() if one and one.recover}

@@ -11,13 +11,13 @@ import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from scheduler.flow.nodes import Hold
 from scheduler.flow.opening import Ask
 from scheduler.flow.result import CallResult
 from shared.base.canonical import digest_json, digest_text
 from shared.base.errors import FlowError
 from shared.base.ids import parse_node_id
 from shared.model.ops import OpShape, parse_commit
-from shared.model.outcome import Status
 from shared.model.roles import EFFORTS, Role
 from shared.model.rows import NewCallRow
 from shared.model.schema import check_schema
@@ -75,10 +75,8 @@ class Asking:
             FlowError: a member cannot be used, or there is no thread to go on in.
         """
         meta = result.meta
-        hold = None
-        if result.status in (Status.HELD, Status.OUTCOME_UNKNOWN):
-            hold = f"{result.status}: {result.reason}" if result.reason else str(result.status)
-        elif meta.thread_id is None:
+        hold = result.hold
+        if hold is None and meta.thread_id is None:
             raise FlowError(
                 f"the call to continue ended {result.status} ({result.reason}) before it had a thread; "
                 "look at result.ok, or start afresh with flow.agent"
@@ -122,7 +120,7 @@ class Asking:
         deadline: float | None,
         context: dict[str, Any],
         host: str | None = None,
-        hold: str | None = None,
+        hold: Hold | None = None,
     ) -> Ask:
         prompt_digest = digest_text(_prompt(prompt))
         options = {"deadline": _deadline(deadline)}

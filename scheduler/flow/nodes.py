@@ -12,16 +12,44 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.base.errors import FlowError
+from shared.model.call_state import RECOVERY_HOLD
 from shared.model.outcome import Ended, Status
 
 _HOLDS = frozenset({Status.HELD, Status.OUTCOME_UNKNOWN})
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Why nothing may work on a node or its conversation.
+
+    Shape: `reason` what a call that meets it ends held with; `unknown_call` the call whose
+    outcome has to be recovered first, None for a hold that a resume goes on with.
+    """
+
+    reason: str
+    unknown_call: str | None = None
+
+    @classmethod
+    def of(cls, ended: Ended) -> Hold | None:
+        """The hold that the end of a call makes; None when it makes none."""
+        if ended.status not in _HOLDS:
+            return None
+        if ended.status is Status.OUTCOME_UNKNOWN:
+            return cls(RECOVERY_HOLD, ended.meta.call_id)
+        if ended.reason == RECOVERY_HOLD:
+            return cls(RECOVERY_HOLD, ended.facts.get("unknown_call"))
+        return cls(f"node_held ({ended.status}: {ended.reason})" if ended.reason else f"node_held ({ended.status})")
+
+    def detail(self) -> dict[str, str]:
+        """What the held row of a call that meets it says."""
+        return {"reason": self.reason, **({"unknown_call": self.unknown_call} if self.unknown_call else {})}
 
 
 @dataclass
 class _Node:
     writer: str | None = None
     thread_id: str | None = None
-    hold: str | None = None
+    hold: Hold | None = None
 
 
 class Nodes:
@@ -50,12 +78,11 @@ class Nodes:
         state.writer = None
         if ended is None:
             return
-        if ended.status in _HOLDS:
-            state.hold = f"{ended.status}: {ended.reason}" if ended.reason else str(ended.status)
+        state.hold = Hold.of(ended) or state.hold
         if ended.meta.thread_id is not None:
             state.thread_id = ended.meta.thread_id
 
-    def hold_of(self, node: str) -> str | None:
+    def hold_of(self, node: str) -> Hold | None:
         """Why the node holds; None when it does not."""
         state = self._nodes.get(node)
         return state.hold if state else None

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from scheduler.flow.digest import input_digest
 from scheduler.flow.dispatch import Dispatch
 from scheduler.flow.halt import Halt, Mismatched, Stopped
-from scheduler.flow.nodes import Nodes
+from scheduler.flow.nodes import Hold, Nodes
 from scheduler.flow.path import Place, current_path
 from scheduler.flow.waiting import Inbox, Rows
 from scheduler.resume.history import History
@@ -48,7 +48,7 @@ class Ask:
     node: str | None = None
     writes: bool = False
     continues: str | None = None
-    hold: str | None = None
+    hold: Hold | None = None
     role: str | None = None
     label: str | None = None
     head: str | None = None
@@ -111,7 +111,7 @@ class Positions:
         if isinstance(decision, Live):
             hold = ask.hold or (self.nodes.hold_of(node) if node else None)
             if hold is not None:
-                row = NewCallRow("held", {"reason": f"node_held ({hold})"}, role=ask.role, label=ask.label)
+                row = NewCallRow("held", hold.detail(), role=ask.role, label=ask.label)
                 return await self._write_end(decision, ask, place, detail, row)
             if node and ask.continues is not None:
                 self.nodes.require_newest(node, ask.continues)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from scheduler.flow.digest import chain_conversation
+from scheduler.flow.nodes import Hold
 from shared.base.errors import CrwError, FlowError
 from shared.model.outcome import Ended, Meta, Status
 
@@ -87,6 +88,11 @@ class CallResult:
     def conversation(self) -> str:
         """The digest of the conversation up to this call's last turn."""
         return chain_conversation(self._before, self._ended.meta.turn_id, self._ended.result_digest)
+
+    @property
+    def hold(self) -> Hold | None:
+        """Why its conversation may not go on yet, if so."""
+        return Hold.of(self._ended)
 
     def require(self) -> Any:
         """The output.

@@ -255,7 +255,7 @@ return [[c.status, c.reason] for c in (build, read, again, on, head, other)]
 """,
         answer,
     )
-    held = ["held", f"node_held ({event}: quota)"]
+    held = ["held", "node_held (held: quota)" if event == "held" else "recovery_hold"]
     assert end["result"] == [[event, "quota"], ["completed", None], held, held, held, [event, "quota"]]
     assert len(field.calls(run_id, "prepared")) == 3
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.flow.nodes import Nodes
+from scheduler.flow.nodes import Hold, Nodes
 from shared.base.errors import FlowError
 from shared.model.outcome import Ended, Meta, Status
 
@@ -28,7 +28,18 @@ def test_only_held_and_unknown_calls_hold_their_node(status):
     nodes.begin("a", "x")
     nodes.end("a", ended(status, reason="quota"))
     holds = status in (Status.HELD, Status.OUTCOME_UNKNOWN)
-    assert nodes.hold_of("a") == (f"{status}: quota" if holds else None)
+    hold = nodes.hold_of("a")
+    assert (hold is not None) == holds
+    if status is Status.HELD:
+        assert hold is not None and hold.detail() == {"reason": "node_held (held: quota)"}
+
+
+@pytest.mark.req("A25", "R16", "R53")
+def test_an_unknown_call_puts_its_node_in_recovery_hold_and_so_do_those_that_meet_it():
+    hold = Hold.of(ended(Status.OUTCOME_UNKNOWN, reason="answer_lost"))
+    assert hold is not None and hold.detail() == {"reason": "recovery_hold", "unknown_call": "c"}
+    met = Ended(Status.HELD, None, hold.reason, Meta("d", "agent"), facts=hold.detail())
+    assert Hold.of(met) == hold
 
 
 def test_a_call_that_was_never_opened_leaves_its_node_as_it_was():

@@ -1,0 +1,123 @@
+"""`crw flow recover`: who is asked, what each answer exits with, and what is refused before anybody is asked."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from shared.journal import questions
+from shared.journal.append import CallRows, OpenCall, RunLease, RunRows
+from shared.journal.database import Database
+from shared.model.call_state import RECOVERY_HOLD
+from shared.model.rows import NewCallRow
+from tests.integration.cli.conftest import Crw
+from tests.journal_farm import Farm
+from tests.waiting import wait_until
+
+AGENT = {"prompt": "x", "schema": None, "role": "executor", "pair": ["m", "low"], "context": {"kind": "fresh"}}
+
+
+def open_unknown(journal: Farm, worker: str, event: str = "outcome_unknown") -> tuple[RunLease, OpenCall]:
+    lease = journal.new_run()
+    call = journal.open(lease, kind="agent", effect="executor", node="n1", prepared=NewCallRow("prepared", AGENT))
+    claim = journal.claim(worker, call)
+    asked = NewCallRow("turn_requested", {}, thread_id="th", operation=f"{call.call_id}/t1")
+    end = NewCallRow(event, {"reason": "thread_busy"})
+    journal.writer.submit(CallRows(claim, (asked,))).result()
+    journal.writer.submit(CallRows(claim, (end,))).result()
+    return lease, call
+
+
+def finish(journal: Farm, lease: RunLease) -> None:
+    journal.writer.submit(RunRows(lease, finish=True)).result()
+
+
+def answer_when_asked(database: Database, worker: str, found: dict[str, Any]) -> threading.Thread:
+    def wait_and_answer() -> None:
+        (asked,) = wait_until(lambda: questions.open_questions(database, "h1"), 20, "the question")
+        assert questions.answer(database, asked.question_id, worker, found)
+
+    answering = threading.Thread(target=wait_and_answer)
+    answering.start()
+    return answering
+
+
+@pytest.mark.req("R50", "X12", "R51", "K74")
+@pytest.mark.parametrize(
+    ("found", "status", "words"),
+    [
+        ({"proven": True, "status": "completed", "reason": None}, 0, "completed"),
+        ({"proven": True, "status": "held", "reason": "recovered"}, 0, "held (recovered)"),
+        (
+            {"proven": False, "reason": "thread_busy", "sentence": "it is open elsewhere"},
+            1,
+            "stays unknown (thread_busy)",
+        ),
+    ],
+)
+def test_the_host_s_answer_is_said_and_decides_the_status(
+    crw: Crw, journal: Farm, database: Database, found: dict[str, Any], status: int, words: str
+) -> None:
+    worker = journal.new_worker()
+    lease, call = open_unknown(journal, worker)
+    finish(journal, lease)
+    answering = answer_when_asked(database, worker, found)
+    said = crw("flow", "recover", call.call_id, "--run", lease.run_id)
+    answering.join(20)
+    assert (said.status, words in said.out) == (status, True), said
+
+
+@pytest.mark.req("R50")
+def test_a_host_that_is_silent_leaves_the_question_for_its_return(crw: Crw, journal: Farm, database: Database) -> None:
+    lease, call = open_unknown(journal, journal.new_worker())
+    finish(journal, lease)
+    said = crw("flow", "recover", call.call_id, "--wait", "0", "--json")
+    assert said.status == 1
+    assert (said.records[0]["proven"], said.records[0]["reason"]) == (False, "host_silent")
+    (asked,) = questions.open_questions(database, "h1")
+    assert crw("flow", "recover", call.call_id, "--wait", "0").status == 1
+    assert questions.open_questions(database, "h1") == [asked]
+
+
+@pytest.mark.req("R50", "R49")
+def test_what_cannot_be_recovered_exits_with_2_and_asks_nobody(crw: Crw, journal: Farm, database: Database) -> None:
+    worker = journal.new_worker()
+    lease, call = open_unknown(journal, worker)
+    running = crw("flow", "recover", call.call_id)
+    assert running.status == 2 and f"crw flow cancel {lease.run_id}" in running.err
+    finish(journal, lease)
+    other, held = open_unknown(journal, worker, "held")
+    finish(journal, other)
+    refused = [
+        ("no call id", ("c1",)),
+        ("there is no call", ("c" + "a" * 24,)),
+        (f"belongs to run {lease.run_id}", (call.call_id, "--run", other.run_id)),
+        ("is not unknown: it is held", (held.call_id,)),
+    ]
+    for words, arguments in refused:
+        said = crw("flow", "recover", *arguments)
+        assert said.status == 2 and words in said.err, said
+    assert questions.open_questions(database, "h1") == []
+
+
+@pytest.mark.req("R50")
+def test_a_lost_host_is_not_waited_for(crw: Crw, journal: Farm, database: Database) -> None:
+    lease, call = open_unknown(journal, journal.new_worker())
+    finish(journal, lease)
+    with database.statement() as connection:
+        connection.exec_driver_sql("update farm_hosts set state = 'lost' where host = 'h1'")
+    said = crw("flow", "recover", call.call_id)
+    assert said.status == 1 and "host h1 is lost" in said.out
+
+
+@pytest.mark.req("R53")
+def test_show_says_why_a_call_is_unknown_and_what_to_type(crw: Crw, journal: Farm) -> None:
+    lease, call = open_unknown(journal, journal.new_worker())
+    said = crw("flow", "show", call.call_id)
+    assert "turn t1 was asked for on host h1 and what came of it is not known (thread_busy)" in said.out
+    assert f"crw flow recover {call.call_id}" in said.out
+    assert f"crw flow recover {call.call_id}" in crw("flow", "show", lease.run_id).out
+    shown = crw("flow", "show", call.call_id, "--json").records[0]
+    assert shown["recover"] == call.call_id and RECOVERY_HOLD not in shown["why"]
