@@ -32,7 +32,6 @@ from shared.journal import claims
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
 from shared.journal.questions import RECOVER
-from workers.appserver.runtime import find_codex
 from workers.appserver.service import AppServerService
 from workers.call.recover import recover_call
 from workers.call.run import run_agent_call
@@ -82,7 +81,7 @@ class Application:
             settings,
             self.state,
             hands,
-            codex_version=find_codex(settings.codex).version,
+            codex_version=appserver.codex_version(),
             account=appserver.account_digest(),
             on_dead=self._die,
             on_orphan=self._let_go,

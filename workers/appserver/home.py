@@ -3,8 +3,10 @@
 The farm has a home of its own, so that a user's config.toml never applies to a call;
 one home, one login, one server at a time. The login is made here, on this host, and
 never copied: two hosts that refresh one token log each other out.
+The home remembers the newest codex that served it: each version changes the schema
+of its databases, and none knows how to go back.
 Source: configuration boundary, "Configuration isolation"; settled conflict of the
-mirrored home.
+mirrored home; rule of upgrades.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from shared.base.errors import SettingsError
 from shared.base.ids import tagged_digest
 from shared.base.settings import CodexSettings
 from workers.appserver.launch import plan_environment
-from workers.appserver.runtime import find_codex
+from workers.appserver.runtime import Runtime, find_codex, version_order
 
 _STATUS_TIMEOUT_SECONDS = 20.0
 
@@ -53,12 +55,43 @@ def prepare_home(settings: CodexSettings, state_dir: Path) -> Path:
 def home_id(home: Path) -> str:
     """The home's own random id: a home that was emptied or replaced is another one, whatever its path."""
     file = home / "crw-home-id"
-    if file.exists() and (known := file.read_text().strip()):
-        return known
+    return _read_note(file) or _write_note(file, secrets.token_hex(16))
+
+
+def admit_codex(settings: CodexSettings, home: Path) -> Runtime:
+    """The codex in force, which from now on is the oldest that may serve this home.
+
+    Written down before that codex is started: it changes the home's databases as it starts.
+
+    Writes: `crw-codex-version` in the home.
+    Raises:
+        SettingsError: no codex, or one that is older than what the home has seen.
+    """
+    runtime = find_codex(settings)
+    file = home / "crw-codex-version"
+    known = _read_note(file)
+    if known and version_order(runtime.version) < version_order(known):
+        raise SettingsError(
+            f"the Codex home {home} was served by codex {known}, and {runtime.program} is the older {runtime.version}: "
+            f"install {known} or newer, or name another home in codex.home"
+        )
+    if known != runtime.version:
+        _write_note(file, runtime.version)
+    return runtime
+
+
+def _read_note(file: Path) -> str | None:
+    try:
+        return file.read_text().strip() or None
+    except FileNotFoundError:
+        return None
+
+
+def _write_note(file: Path, text: str) -> str:
     draft = file.with_suffix(".new")
-    draft.write_text(secrets.token_hex(16) + "\n")
+    draft.write_text(text + "\n")
     os.replace(draft, file)
-    return file.read_text().strip()
+    return text
 
 
 def find_mcp_servers(home: Path) -> list[str]:

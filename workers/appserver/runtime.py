@@ -82,3 +82,11 @@ def read_version(program: Path) -> str:
     if answer.returncode != 0 or version is None:
         raise SettingsError(f"{program} --version does not name a version; name a working codex in codex.bin")
     return version[0]
+
+
+def version_order(version: str) -> tuple[int, ...]:
+    """Sorts versions by age: `0.163.0-alpha.2` before `0.163.0-alpha.10` before `0.163.0` before `0.163.1`."""
+    release, _, early = version.partition("-")
+    numbers = [int(number) for number in re.findall(r"\d+", release)]
+    # A number below all others stands before what is not released yet.
+    return (*numbers[:3], *((-1, *map(int, re.findall(r"\d+", early))) if early else (0,)))

@@ -16,11 +16,10 @@ from typing import Any
 from shared.base.errors import HostError, NotSent, Refused, SettingsError
 from shared.base.log import get_logger
 from shared.base.settings import Settings
-from workers.appserver.home import account_digest, find_mcp_servers, home_id, prepare_home
+from workers.appserver.home import account_digest, admit_codex, find_mcp_servers, home_id, prepare_home
 from workers.appserver.launch import find_unasked_servers, plan_arguments, plan_environment
 from workers.appserver.process import AppServer, Launch
 from workers.appserver.rpc import BeforeSend
-from workers.appserver.runtime import find_codex
 from workers.appserver.threads import Threads
 from workers.appserver.turns import Turns
 
@@ -211,6 +210,10 @@ class AppServerService:
         if server is not None:
             server.stop()
 
+    def codex_version(self) -> str:
+        """The version of codex that serves this host. Raises SettingsError when none may."""
+        return admit_codex(self._settings, prepare_home(self._settings, self._state_dir)).version
+
     def account_digest(self) -> str | None:
         """What two hosts with the same login have in common, for their registration."""
         return account_digest(prepare_home(self._settings, self._state_dir))
@@ -226,7 +229,7 @@ class AppServerService:
         home = prepare_home(self._settings, self._state_dir)
         config, local_only = self._settings.config, self._settings.local_only
         launch = Launch(
-            program=find_codex(self._settings).program,
+            program=admit_codex(self._settings, home).program,
             arguments=plan_arguments(config, local_only=local_only, mcp_servers=find_mcp_servers(home)),
             environment=plan_environment(home, config),
             home=home,

@@ -9,9 +9,9 @@ import pytest
 
 from shared.base.errors import SettingsError
 from shared.base.settings import CodexSettings
-from workers.appserver.home import account_digest, find_mcp_servers, home_path, prepare_home
+from workers.appserver.home import account_digest, admit_codex, find_mcp_servers, home_path, prepare_home
 from workers.appserver.process import read_user_agent
-from workers.appserver.runtime import find_codex
+from workers.appserver.runtime import find_codex, version_order
 
 
 @pytest.mark.req("C01", "K56", "K64")
@@ -82,3 +82,26 @@ def test_an_explicit_codex_must_work_itself(tmp_path: Path) -> None:
 )
 def test_the_version_is_in_the_user_agent(agent: str, version: str) -> None:
     assert read_user_agent(agent) == version
+
+
+def _codex(directory: Path, version: str) -> CodexSettings:
+    program = directory / f"codex-{version}"
+    program.write_text(f"#!/bin/sh\necho codex-cli {version}\n")
+    program.chmod(0o755)
+    return CodexSettings(bin=str(program), home=directory / "home")
+
+
+@pytest.mark.req("RULE42")
+def test_an_older_codex_does_not_start_on_a_home_that_a_newer_one_served(tmp_path: Path) -> None:
+    home = prepare_home(_codex(tmp_path, "0.154.0"), tmp_path)
+    admit_codex(_codex(tmp_path, "0.154.0"), home)
+    admit_codex(_codex(tmp_path, "0.163.0"), home)
+    with pytest.raises(SettingsError, match=r"served by codex 0\.163\.0.*older 0\.162\.1.*codex\.home"):
+        admit_codex(_codex(tmp_path, "0.162.1"), home)
+    assert admit_codex(_codex(tmp_path, "0.163.0"), home).version == "0.163.0"
+
+
+@pytest.mark.req("RULE42")
+def test_versions_are_ordered_by_their_numbers_and_what_is_early_comes_first() -> None:
+    ordered = ["0.99.9", "0.154.0", "0.163.0-alpha.2", "0.163.0-alpha.10", "0.163.0", "0.163.1", "1.0.0"]
+    assert sorted(reversed(ordered), key=version_order) == ordered
