@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
+import traceback
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +28,7 @@ from shared.model.spec import FORMAT
 LOOP_SILENCE_SECONDS = 10.0
 _BEATS_A_LEASE = 5
 _STATEMENT_TIMEOUT_SECONDS = 3
+_LINES_SAID = 4
 log = get_logger()
 
 
@@ -45,6 +48,7 @@ class Lease:
         self._lease_seconds = lease_seconds
         self._on_lost = on_lost
         self._ticked_at = time.monotonic()
+        self._loop_thread = 0
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="lease", daemon=True)
 
@@ -66,6 +70,7 @@ class Lease:
 
     def tick(self) -> None:
         """The loop is alive: called by the loop itself."""
+        self._loop_thread = threading.get_ident()
         self._ticked_at = time.monotonic()
 
     def stop(self) -> None:
@@ -80,12 +85,12 @@ class Lease:
             silence = time.monotonic() - self._ticked_at
             if silence > LOOP_SILENCE_SECONDS:
                 if trouble != "loop":
-                    log.error("loop_blocked", seconds=round(silence))
+                    log.error("loop_blocked", seconds=round(silence), at=self._where_the_loop_stands())
                 trouble = "loop"
                 continue
             try:
                 alive = self._beat()
-            except psycopg2.Error as error:
+            except Exception as error:  # noqa: BLE001 - a lease that ended silently would be a false death
                 self._forget_connection()
                 if trouble != "store":
                     log.warning("lease_not_renewed", why=str(error).strip())
@@ -99,6 +104,12 @@ class Lease:
                 log.info("lease_renewed_again")
             trouble = ""
         self._forget_connection()
+
+    def _where_the_loop_stands(self) -> list[str]:
+        """The innermost lines of the loop's thread: which run's script holds it up."""
+        frame = sys._current_frames().get(self._loop_thread)
+        lines = traceback.extract_stack(frame)[-_LINES_SAID:] if frame is not None else []
+        return [f"{line.filename}:{line.lineno} {line.name}" for line in lines]
 
     def _beat(self) -> bool:
         if self._connection is None:

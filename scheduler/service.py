@@ -17,10 +17,10 @@ import sys
 from sqlalchemy.exc import SQLAlchemyError
 
 from scheduler.changes import Changes
+from scheduler.driving import Driving
 from scheduler.flow.services import RunServices
 from scheduler.lease import Lease
 from scheduler.outgoing import Outgoing
-from scheduler.run import drive_run
 from scheduler.sweeps.dead_schedulers import BurySchedulers
 from scheduler.sweeps.publish import PublishDue
 from scheduler.sweeps.rescue import RescueCalls
@@ -35,11 +35,8 @@ from shared.broker.wakeups import Wakeups
 from shared.journal import runs
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
-from shared.journal.runs import TakenRun
 
 _TICK_SECONDS = 0.2
-# At once a survivor takes no more than this of the dead one's runs; the next look takes more.
-_TAKES_A_LOOK = 20
 _HASH_SEED = "0"
 log = get_logger()
 
@@ -55,97 +52,70 @@ class Scheduler:
         self._stopping = asyncio.Event()
         self._look = asyncio.Event()
         self._lost = asyncio.Event()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._changes = Changes(self._loop, on_other=self._look.set)
         self._writer = JournalWriter(database)
         self._publisher = Publisher(broker_url)
         self._outgoing = Outgoing(self._publisher)
         self._wakeups = Wakeups(broker_url)
-        self._services = RunServices(
+        services = RunServices(
             database=database,
             writer=self._writer,
             publish=self._outgoing.publish,
             tell=self._wakeups.tell,
             changes=self._changes,
         )
+        self._driving = Driving(
+            services, settings.max_runs, pause_seconds=settings.poll_seconds, on_ended=self._look.set
+        )
         self._lease = self._new_lease()
 
-    async def serve(self) -> None:
-        """Work until `stop`."""
+    async def serve(self) -> int:
+        """Work until `stop`.
+
+        Returns:
+            The exit status: 0 after an ordered stop, 1 when a duty of this process broke.
+        """
         sweeps = self._start_sweeps()
         await asyncio.to_thread(self._lease.start)
         # Subscribed before the first look: what is told from now on is heard.
         await asyncio.to_thread(self._wakeups.subscribe, self._changes.hear)
         log.info("up", scheduler=self._lease.scheduler_id)
         duties = [asyncio.create_task(duty) for duty in (self._tick_loop(), self._take_loop(), self._poll_loop())]
-        await self._stopping.wait()
-        for duty in duties:
+        asked = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait([asked, *duties], return_when=asyncio.FIRST_COMPLETED)
+        broke = [duty for duty in duties if duty.done()]
+        for duty in (asked, *duties):
             duty.cancel()
-        await asyncio.gather(*duties, return_exceptions=True)
+        for error in await asyncio.gather(*duties, return_exceptions=True):
+            if isinstance(error, Exception):
+                log.error("duty_broke", exc_info=error)
         await self._give_back()
         for sweep in sweeps:
             sweep.stop()
         await asyncio.to_thread(self._close)
+        return 1 if broke else 0
 
     def stop(self) -> None:
         """End in order: the runs go back, another scheduler takes them at once."""
         self._stopping.set()
 
-    # -- runs -----------------------------------------------------------------------------------------
+    # -- duties ---------------------------------------------------------------------------------------
 
     async def _take_loop(self) -> None:
+        away = False
         while True:
             self._look.clear()
-            if self._lost.is_set():
-                await self._start_over()
-            taken = await self._take()
+            try:
+                if self._lost.is_set():
+                    await self._start_over()
+                taken = await self._driving.take(self._lease.scheduler_id)
+                away = False
+            except (StoreError, SQLAlchemyError) as error:
+                if not away:
+                    log.warning("runs_not_taken", why=str(error))
+                taken, away = 0, True
             if not taken:
                 await _wait(self._look, self._settings.poll_seconds)
-
-    async def _take(self) -> list[TakenRun]:
-        room = min(_TAKES_A_LOOK, self._settings.max_runs - len(self._tasks))
-        if room <= 0:
-            return []
-        try:
-            taken = await asyncio.to_thread(runs.take, self._database, self._lease.scheduler_id, room)
-        except (StoreError, SQLAlchemyError) as error:
-            log.warning("runs_not_taken", why=str(error))
-            await asyncio.sleep(self._settings.poll_seconds)
-            return []
-        for run in taken:
-            log.info("taken", run=run.run_id, takes=run.takes)
-            self._tasks[run.run_id] = asyncio.create_task(self._drive(run), name=run.run_id)
-        return taken
-
-    async def _drive(self, run: TakenRun) -> None:
-        try:
-            await drive_run(run, self._services)
-        except StoreUnavailable as error:
-            log.warning("run_interrupted", run=run.run_id, why=str(error))
-            await self._let_go(run, broke=False)
-        except Exception:
-            log.exception("run_broke", run=run.run_id)
-            await self._let_go(run, broke=True)
-        finally:
-            del self._tasks[run.run_id]
-            self._look.set()
-
-    async def _let_go(self, run: TakenRun, *, broke: bool) -> None:
-        """Queue a run again that could not be driven on: here or elsewhere it is taken anew, from its rows."""
-        while True:
-            # Not at once: whatever broke it may need a moment to pass.
-            await asyncio.sleep(self._settings.poll_seconds)
-            try:
-                await asyncio.to_thread(runs.let_go, self._database, run.lease, broke=broke)
-                return
-            except (StoreError, SQLAlchemyError) as error:
-                log.warning("run_not_let_go", run=run.run_id, why=str(error))
-
-    async def _cancel_runs(self) -> None:
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
     # -- the lease ------------------------------------------------------------------------------------
 
@@ -157,13 +127,12 @@ class Scheduler:
 
     def _on_lost(self) -> None:
         # Another scheduler has the runs now: nothing of theirs may go on here.
-        for task in self._tasks.values():
-            task.cancel()
+        self._driving.let_all_go()
         self._lost.set()
         self._look.set()
 
     async def _start_over(self) -> None:
-        await self._cancel_runs()
+        await self._driving.cancel_all()
         self._lease.stop()
         self._lease = self._new_lease()
         await asyncio.to_thread(self._lease.start)
@@ -201,7 +170,7 @@ class Scheduler:
         return [publish, rescue, bury]
 
     async def _give_back(self) -> None:
-        await self._cancel_runs()
+        await self._driving.cancel_all()
         self._lease.stop()
         try:
             await asyncio.to_thread(runs.give_back, self._database, self._lease.scheduler_id)
@@ -222,12 +191,12 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         await asyncio.wait_for(event.wait(), seconds)
 
 
-async def _serve(settings: Settings, database: Database, broker_url: str) -> None:
+async def _serve(settings: Settings, database: Database, broker_url: str) -> int:
     scheduler = Scheduler(settings, database, broker_url)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, scheduler.stop)
-    await scheduler.serve()
+    return await scheduler.serve()
 
 
 def main() -> int:
@@ -249,8 +218,7 @@ def main() -> int:
     except (UsageError, StoreError) as error:
         print(f"crw scheduler: {error}", file=sys.stderr)
         return 2
-    asyncio.run(_serve(settings, database, broker_url))
-    return 0
+    return asyncio.run(_serve(settings, database, broker_url))
 
 
 if __name__ == "__main__":

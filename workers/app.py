@@ -9,12 +9,9 @@ Source: design of the farm, "Processes"; rules of the protocol, 4, 6, 34, 43.
 from __future__ import annotations
 
 import logging
-import os
 import sys
-import threading
-import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from celery import Celery, signals
 
@@ -38,6 +35,7 @@ from workers.call.run import run_agent_call
 from workers.claim import Hands
 from workers.cleaning import clean_and_answer
 from workers.duties import Slots, StopFlags
+from workers.ending import Ending
 from workers.incarnation import Incarnation
 from workers.ops.builtin import register_builtin
 from workers.ops.run import run_op
@@ -49,8 +47,8 @@ from workers.tasks import Caller
 from workers.worker import Worker
 from workers.worktrees.mirror import Mirrors
 
-_DEAD_STATUS = 3
-_INTERRUPT_GRACE_SECONDS = 8.0
+# More calls than this share connections: each needs one for some milliseconds at a time.
+_POOLED_CONNECTIONS = 16
 log = get_logger()
 
 
@@ -69,7 +67,9 @@ class Application:
         self.settings = settings
         self.state = StateDirectory(settings.state_dir, settings.host_name, settings.min_free_bytes)
         database = Database(
-            settings.database_url, process=f"worker {settings.host_name}", pool_size=settings.concurrency
+            settings.database_url,
+            process=f"worker {settings.host_name}",
+            pool_size=min(settings.concurrency, _POOLED_CONNECTIONS),
         )
         wait_for_service(database.check, StoreUnavailable)
         wait_for_service(lambda seconds: check_broker(settings.broker_url or "", seconds), BrokerUnavailable)
@@ -83,7 +83,7 @@ class Application:
             hands,
             codex_version=appserver.codex_version(),
             account=appserver.account_digest(),
-            on_dead=self._die,
+            on_dead=lambda: self._ending.die(),
             on_orphan=self._let_go,
         )
         incarnation.register(database)
@@ -104,38 +104,32 @@ class Application:
         )
         self._slots = Slots(self.worker, Caller(self.worker, run_op, run_agent_call))
         self._queues = Queues(self.worker)
-        self._stop_asked = threading.Event()
+        self._ending = Ending(self.worker)
 
-    def run(self) -> int:
-        """Work until a signal ends it.
-
-        Returns:
-            The exit status: 0 after an ordered stop.
-        """
+    def run(self) -> NoReturn:
+        """Work until a signal ends the process."""
         self.worker.incarnation.start(self.worker.database)
         start_thread(self._slots.idle_loop, "idle")
         start_thread(StopFlags(self.worker).loop, "stop-flags")
         start_thread(Questions(self.worker, {RECOVER: recover_call}).loop, "questions")
         start_thread(self._queues.watch_loop, "queues")
         start_thread(lambda: self.worker.progress.loop(self.worker.stopping), "progress")
-        draining = start_thread(self._drain, "drain")
+        ending = start_thread(self._ending.loop, "ending")
         app = self._celery()
         options = worker_options(self.worker.host, self.settings.concurrency, self._queues.names())
         celery_worker = app.Worker(**options)
         log.info("up", host=self.worker.host, worker=self.worker.incarnation.worker_id)
         celery_worker.start()
-        if not self._stop_asked.is_set():
+        if not self._ending.is_asked:
             # Celery ended by itself: whatever it was, the supervisor starts a fresh process.
             log.error("consumer_ended", status=celery_worker.exitcode)
-            self._stop_asked.set()
-            draining.join()
-            return celery_worker.exitcode or 1
-        draining.join()
-        return 0
+            self._ending.ask(celery_worker.exitcode or 1)
+        ending.join()
+        raise AssertionError("the thread that ends this process came back")
 
     def _celery(self) -> Celery:
         app = make_app(self.settings.broker_url or "")
-        slots, stop_asked = self._slots, self._stop_asked
+        slots, ending = self._slots, self._ending
 
         @app.task(name=TASK)  # type: ignore[untyped-decorator]
         def call(call_id: str, request_id: str) -> None:
@@ -147,42 +141,9 @@ class Application:
 
         self._queues.attach(app)
         # Weak references would be gone with this method.
-        signals.worker_shutting_down.connect(lambda **_: stop_asked.set(), weak=False)
+        signals.worker_shutting_down.connect(lambda **_: ending.ask(), weak=False)
         signals.setup_logging.connect(_quiet_celery, weak=False)
         return app
-
-    def _drain(self) -> None:
-        """Wait for the signal, then end in order: unsent calls go back, sent ones get a grace, the rest is left."""
-        self._stop_asked.wait()
-        worker = self.worker
-        log.info("stopping", calls=len(worker.hands.all()))
-        worker.stopping.set()
-        end = time.monotonic() + self.settings.drain_seconds
-        while (hands := worker.hands.all()) and time.monotonic() < end:
-            for hand in hands:
-                if hand.claim is not None and not hand.claim.sent:
-                    hand.tell("worker_stopped")
-            time.sleep(0.05)
-        worker.hands.tell_all("worker_stopped")
-        # Turns are being interrupted now; what is seen ended is held, not unknown.
-        end = time.monotonic() + _INTERRUPT_GRACE_SECONDS
-        while worker.hands.all() and time.monotonic() < end:
-            time.sleep(0.05)
-        self._stop_server()
-        try:
-            worker.incarnation.stop(worker.database)
-        except StoreError as error:
-            log.warning("stop_not_recorded", why=str(error))
-        log.info("stopped", left=len(worker.hands.all()))
-        # Celery waits for its threads without limit; those that are left wait for turns nobody will read.
-        os._exit(0)
-
-    def _die(self) -> None:
-        self._stop_server()
-        os._exit(_DEAD_STATUS)
-
-    def _stop_server(self) -> None:
-        self.worker.appserver.stop()
 
     def _check_lease(self, method: str, _params: Mapping[str, Any]) -> None:
         # Asked right before each frame: a worker that slept past its lease must not wake up sending.
@@ -191,8 +152,12 @@ class Application:
 
     def _let_go(self, call_id: str, fence: int, grant_id: str) -> None:
         # A claim whose COMMIT was answered to nobody, or one that was let go while the database was away.
-        released = claims.release_grant(self.worker.database, call_id, fence, grant_id)
-        log.warning("orphan_released" if released else "orphan_kept", call=call_id)
+        # Not in the heartbeat's own thread: a release that has to wait must not delay a beat.
+        def release() -> None:
+            released = claims.release_grant(self.worker.database, call_id, fence, grant_id)
+            log.warning("orphan_released" if released else "orphan_kept", call=call_id)
+
+        start_thread(release, f"release-{call_id}")
 
 
 def _quiet_celery(**_: Any) -> None:
@@ -208,7 +173,7 @@ def main() -> int:
     except (UsageError, StoreError) as error:
         print(f"crw worker: {error}", file=sys.stderr)
         return 2
-    return application.run()
+    application.run()
 
 
 if __name__ == "__main__":

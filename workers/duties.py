@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from shared.base.errors import StoreError
 from shared.base.log import get_logger
 from shared.journal import claims, runs
@@ -42,7 +44,8 @@ class Slots:
                 continue
             try:
                 taken = self._take_claimable()
-            except StoreError:
+            except (StoreError, SQLAlchemyError) as error:
+                log.debug("not_asked", why=str(error))
                 continue
             if not taken:
                 self._last_message = time.monotonic()
@@ -83,8 +86,8 @@ class StopFlags:
         while not worker.stopping.is_set():
             try:
                 self.poll()
-            except StoreError:
-                log.debug("stop_flags_unread")
+            except (StoreError, SQLAlchemyError) as error:
+                log.debug("stop_flags_unread", why=str(error))
             self._woken.wait(worker.settings.poll_seconds)
             # Runs wake at every row: a stop that is seen a moment later costs less than a look at each of them.
             worker.stopping.wait(_LOOK_PAUSE_SECONDS)

@@ -135,7 +135,7 @@ class Incarnation:
         while not self._stopped.wait(self._lease_seconds / _BEATS_A_LEASE):
             try:
                 alive = self.beat(database)
-            except psycopg2.Error as error:
+            except Exception as error:  # noqa: BLE001 - a heartbeat that ended silently would be a false death
                 self._forget_connection()
                 if not silent:
                     log.warning("heartbeat_failed", why=str(error).strip())

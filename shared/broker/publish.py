@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 from shared.base.errors import BrokerUnavailable
 from shared.base.log import mask_url
 from shared.broker.app import make_app
+from shared.broker.client import connect
 from shared.broker.names import TASK, readable, shadow_name, task_id
 
 
@@ -46,6 +47,7 @@ class Publisher:
     def __init__(self, broker_url: str) -> None:
         self._url = broker_url
         self._app = make_app(broker_url)
+        self._client = connect(broker_url)
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._producer: Producer | None = None
@@ -71,6 +73,18 @@ class Publisher:
                         raise BrokerUnavailable(
                             f"the broker at {mask_url(self._url)} does not answer ({type(error).__name__})"
                         ) from error
+
+    def backlog(self, queue: str) -> int:
+        """How many messages lie on a queue.
+
+        Raises:
+            BrokerUnavailable: the broker does not answer.
+        """
+        try:
+            # Without priorities and prefixes a queue is one list of that name.
+            return int(self._client.llen(queue))
+        except (RedisError, OSError) as error:
+            raise BrokerUnavailable(f"the broker at {mask_url(self._url)} does not answer ({error})") from error
 
     def close(self) -> None:
         """Close the connection; a later send opens another."""

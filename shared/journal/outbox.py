@@ -16,6 +16,12 @@ from shared.journal.queries import claiming
 __all__ = ["Publication", "take_due"]
 
 
+def count(database: Database) -> int:
+    """How many calls wait to be claimed."""
+    [(waiting,)] = retrying(lambda: database.fetch("select count(*) from outbox", {}))
+    return int(waiting)
+
+
 def take_due(database: Database, limit: int) -> list[Publication]:
     """Calls to publish now; each is due again 30 s later, doubling up to 15 min. Send them after this returned."""
 

@@ -2,15 +2,21 @@
 
 import time
 import uuid
+from contextlib import closing
 
 import pytest
+from sqlalchemy import text
 
 from scheduler.sweeps.dead_schedulers import BurySchedulers
+from scheduler.sweeps.publish import PublishDue
 from scheduler.sweeps.rescue import RescueCalls
 from scheduler.sweeps.sweep import SweepLoop
 from shared.base.errors import StoreUnavailable
+from shared.broker.publish import Publisher
 from shared.journal import hosts, roster
 from shared.journal.database import Database
+from tests.farm import Farm
+from tests.integration.workers.scripted_run import ScriptedRun
 from tests.waiting import wait_until
 
 LEASE_SECONDS = 0.3
@@ -104,3 +110,21 @@ def test_a_failed_pass_forgets_what_was_suspected_and_the_loop_goes_on():
     loop.stop()
     loop.join(5)
     assert sweep.forgotten == 2
+
+
+@pytest.mark.req("RULE36")
+def test_what_is_due_is_published_but_not_on_top_of_a_full_queue(farm: Farm):
+    with closing(ScriptedRun(farm)) as run, closing(Publisher(farm.valkey.url)) as publisher:
+        for _ in range(3):
+            run.open(publish=False)
+        with farm.database.transaction() as connection:
+            connection.execute(text("update outbox set not_before = now()"))
+        sweep = PublishDue(farm.database, publisher)
+        assert sweep.pass_once() == 3
+        assert publisher.backlog("farm") == 3
+        assert sweep.pass_once() == 0, "published calls are not due again at once"
+        farm.valkey.client().lpush("farm", "one more message than calls")
+        with farm.database.transaction() as connection:
+            connection.execute(text("update outbox set not_before = now()"))
+        assert sweep.pass_once() == 0
+        assert publisher.backlog("farm") == 4

@@ -1,0 +1,95 @@
+"""The runs that this process drives: each is one task of the loop, and no run's trouble is another's.
+
+A run that cannot be driven on is queued again and taken anew from its rows; one
+that breaks counts as a take without progress, so that the third time it is
+quarantined instead of going round for ever.
+Source: rules of the protocol, 24, 41 and 47.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from scheduler.flow.services import RunServices
+from scheduler.run import drive_run
+from shared.base.errors import StoreError, StoreUnavailable
+from shared.base.log import get_logger
+from shared.journal import runs
+from shared.journal.runs import TakenRun
+
+# At once a survivor takes no more than this of a dead scheduler's runs; the next look takes more.
+_TAKES_A_LOOK = 20
+log = get_logger()
+
+
+class Driving:
+    """All runs of one scheduler process. Everything happens in the loop's thread."""
+
+    def __init__(
+        self, services: RunServices, max_runs: int, *, pause_seconds: float, on_ended: Callable[[], None]
+    ) -> None:
+        """Prepare.
+
+        Args:
+            pause_seconds: how long a run rests that could not be driven on, before it may be taken again.
+            on_ended: called when there is room for another run.
+        """
+        self._services = services
+        self._max_runs = max_runs
+        self._pause_seconds = pause_seconds
+        self._on_ended = on_ended
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def take(self, scheduler_id: str) -> int:
+        """Take runs that nobody drives, as many as there is room for.
+
+        Returns:
+            How many were taken.
+
+        Raises:
+            StoreError: the database is away, or this scheduler was declared dead.
+        """
+        room = min(_TAKES_A_LOOK, self._max_runs - len(self._tasks))
+        if room <= 0:
+            return 0
+        taken = await asyncio.to_thread(runs.take, self._services.database, scheduler_id, room)
+        for run in taken:
+            log.info("taken", run=run.run_id, takes=run.takes)
+            self._tasks[run.run_id] = asyncio.create_task(self._drive(run), name=run.run_id)
+        return len(taken)
+
+    def let_all_go(self) -> None:
+        """Cancel every run at once: they are another scheduler's now."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def cancel_all(self) -> None:
+        """Cancel every run and wait until each is gone from this process."""
+        self.let_all_go()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _drive(self, run: TakenRun) -> None:
+        try:
+            await drive_run(run, self._services)
+        except StoreUnavailable as error:
+            log.warning("run_interrupted", run=run.run_id, why=str(error))
+            await self._queue_again(run, broke=False)
+        except Exception:
+            log.exception("run_broke", run=run.run_id)
+            await self._queue_again(run, broke=True)
+        finally:
+            self._tasks.pop(run.run_id, None)
+            self._on_ended()
+
+    async def _queue_again(self, run: TakenRun, *, broke: bool) -> None:
+        while True:
+            # Not at once: whatever broke it may need a moment to pass.
+            await asyncio.sleep(self._pause_seconds)
+            try:
+                await asyncio.to_thread(runs.let_go, self._services.database, run.lease, broke=broke)
+                return
+            except (StoreError, SQLAlchemyError) as error:
+                log.warning("run_not_let_go", run=run.run_id, why=str(error))
