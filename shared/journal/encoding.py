@@ -119,7 +119,7 @@ def _place(call: Claim | OpenCall | EndedCall) -> dict[str, Any]:
 def _add_call_row(
     made: Encoded, call: Claim | OpenCall | EndedCall, row: NewCallRow, facts: dict[str, Any]
 ) -> dict[str, Any]:
-    if row_kind(row.event).row_class not in _CALL_CLASSES:
+    if _class_of(row.event) not in _CALL_CLASSES:
         raise RowRefused(f"{row.event} is no row of a call")
     data = {**_place(call), **facts, "run": made.run_id, "event": row.event, "terminal": row.event in TERMINAL_WORDS}
     data["detail"] = _detail(row.event, row.detail, {} if row.label is None else {"_label": row.label})
@@ -138,7 +138,7 @@ def _add_call_row(
 
 
 def _event_row(run_id: str, row: NewEventRow) -> dict[str, Any]:
-    if row_kind(row.kind).row_class in _CALL_CLASSES:
+    if _class_of(row.kind) in _CALL_CLASSES:
         raise RowRefused(f"{row.kind} is a row of a call")
     reserved = {
         "_kind": row.kind, "_path": row.path, "_position": row.position, "_op": row.op, "_label": row.label,
@@ -148,6 +148,13 @@ def _event_row(run_id: str, row: NewEventRow) -> dict[str, Any]:
         "label": plain(row.label),
         "detail": _detail(row.kind, row.data, {name: value for name, value in reserved.items() if value is not None}),
     }  # fmt: skip
+
+
+def _class_of(word: str) -> RowClass:
+    try:
+        return row_kind(word).row_class
+    except KeyError:
+        raise RowRefused(f"{word} is no kind of row that this program knows") from None
 
 
 def _detail(word: str, data: Mapping[str, Any], reserved: dict[str, Any]) -> str:

@@ -194,3 +194,17 @@ def test_a_result_above_the_limit_is_refused_before_anything_is_written(
     with pytest.raises(RowRefused, match="1001 bytes"):
         farm.writer.append(held, NewCallRow("completed", result=b"x" * 1001))
     farm.writer.append(held, NewCallRow("held", {"reason": "result_too_large"}))
+
+
+@pytest.mark.req("DEF2", "RULE42")
+def test_a_row_of_an_unknown_kind_or_in_the_wrong_table_is_refused(farm: Farm) -> None:
+    lease = farm.new_run()
+    held = farm.claim(farm.new_worker(), farm.open(lease))
+    for word in ("teleported", "phase"):
+        with pytest.raises(RowRefused, match=word):
+            farm.writer.append(held, NewCallRow(word))
+    for word in ("teleported", "completed"):
+        with pytest.raises(RowRefused, match=word):
+            farm.writer.submit(RunRows(lease, events=(NewEventRow(word),)))
+    with pytest.raises(RowRefused, match="not the last"):
+        farm.writer.append(held, NewCallRow("completed"), NewCallRow("usage"))
