@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import tempfile
+import traceback
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
@@ -56,13 +57,18 @@ def main() -> int:
     if unknown := [name for name in options.names if name not in MEASURES]:
         parser.error(f"there is no measure {unknown[0]}; there are {', '.join(MEASURES)}")
     figures: list[Figure] = []
+    failed: list[str] = []
     with (
         tempfile.TemporaryDirectory(prefix="crw-bench-") as directory,
         closing(Bench(Path(directory), options.peer_python)) as bench,
     ):
         for name in options.names or MEASURES:
             print(f"measuring {name} ...", file=sys.stderr, flush=True)
-            figures += MEASURES[name](bench)
+            try:
+                figures += MEASURES[name](bench)
+            except Exception:  # noqa: BLE001 - one measure that breaks must not cost the others' figures
+                traceback.print_exc()
+                failed.append(name)
     target = ROOT / "build" / "bench.json"
     target.parent.mkdir(exist_ok=True)
     kept = {} if not options.names or not target.exists() else json.loads(target.read_text())["figures"]
@@ -70,7 +76,9 @@ def main() -> int:
     machine = {"cores": os.cpu_count(), "python": sys.version.split()[0]}
     target.write_text(json.dumps({"machine": machine, "repetitions": REPETITIONS, "figures": kept}, indent=2) + "\n")
     show(figures)
-    return 0
+    if failed:
+        print(f"not measured: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

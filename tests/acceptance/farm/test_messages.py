@@ -88,3 +88,16 @@ def test_an_outage_of_the_database_kills_nobody(farm: Farm):
     check_lanes(farm, run_id, 2, 8)
     assert worker.alive and scheduler.alive
     assert not worker.said("declared_dead") and not scheduler.said("lease_lost")
+
+
+def test_a_broker_that_freezes_and_thaws_changes_nothing(farm: Farm):
+    worker, scheduler = farm.start_worker("h1"), farm.start_scheduler()
+    farm.wait_up(worker, scheduler)
+    run_id = farm.submit(LANES, {"lanes": 2, "steps": 6, "seconds": 0.2})
+    wait_until(lambda: farm.call_rows(run_id, "completed"), 20, "progress")
+    farm.valkey.freeze()
+    at_freeze = len(farm.call_rows(run_id, "completed"))
+    wait_until(lambda: len(farm.call_rows(run_id, "completed")) >= at_freeze + 2, 60, "progress without a broker")
+    farm.valkey.thaw()
+    check_lanes(farm, run_id, 2, 6)
+    assert worker.alive and scheduler.alive
