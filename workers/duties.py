@@ -80,17 +80,17 @@ class StopFlags:
         self._woken = threading.Event()
 
     def loop(self) -> None:
-        """Subscribe, then read, then wait: for a wake-up, at most `poll_seconds`."""
+        """Subscribe, then read, then wait: for a wake-up, at most `poll_seconds`. Goes on while the worker drains."""
         worker = self._worker
         worker.wakeups.subscribe(self._hear)
-        while not worker.stopping.is_set():
+        while True:
             try:
                 self.poll()
             except (StoreError, SQLAlchemyError) as error:
                 log.debug("stop_flags_unread", why=str(error))
             self._woken.wait(worker.settings.poll_seconds)
             # Runs wake at every row: a stop that is seen a moment later costs less than a look at each of them.
-            worker.stopping.wait(_LOOK_PAUSE_SECONDS)
+            time.sleep(_LOOK_PAUSE_SECONDS)
             self._woken.clear()
 
     def poll(self) -> None:

@@ -1,8 +1,9 @@
 """How a worker process ends: in order, or at once because it was declared dead.
 
 In order: nothing new is claimed, what has sent nothing goes back, what has sent
-something gets `drain_seconds` and is then told to interrupt, and what is left after
-that stays claimed by a stopped worker: stranded for this host's next incarnation.
+something gets `drain_seconds` and is then told to interrupt. A call that this cuts short
+gets no terminal row: it is stranded for this host's next incarnation, which proves the
+end and goes on in place, so that a restart changes no outcome.
 Source: rules of the protocol, 4 and 34.
 """
 
@@ -50,9 +51,10 @@ class Ending:
         worker.stopping.set()
         self._wait_for_hands(worker.settings.drain_seconds, tell_unsent=True)
         worker.hands.tell_all("worker_stopped")
-        # Turns are being interrupted now; what is seen ended is held, not unknown.
+        # Turns are being interrupted now; an end that is seen spares the successor a look.
         self._wait_for_hands(_INTERRUPT_GRACE_SECONDS)
         worker.appserver.stop()
+        worker.writer.flush()
         try:
             worker.incarnation.stop(worker.database)
         except (StoreError, SQLAlchemyError) as error:

@@ -118,11 +118,11 @@ def _register(connection: Connection, identity: Identity) -> list[Freed]:
     return freed
 
 
-def _free(connection: Connection, workers: list[str]) -> list[Freed]:
+def _free(connection: Connection, workers: list[str], *, crashes: int = 1) -> list[Freed]:
     if not workers:
         return []
     calls = connection.execute(claiming.claims_of_workers(), {"workers": workers}).scalars().all()
-    return free(connection, calls, crashes=1)
+    return free(connection, calls, crashes=crashes)
 
 
 def beat(connection: Any, worker_id: str, free_bytes: int | None, state: str = "up") -> Beat | None:
@@ -175,12 +175,12 @@ def free_dead(database: Database) -> list[Freed]:
 
 
 def stop_worker(database: Database, worker_id: str) -> list[Freed]:
-    """A worker ends in order: it is marked stopped, what it still holds is freed."""
+    """A worker ends in order: it is marked stopped, what it still holds is freed, and no crash is counted."""
 
     def stop() -> list[Freed]:
         with database.transaction() as connection:
             connection.execute(farm.end_workers(), {"workers": [worker_id], "state": "stopped"})
-            return _free(connection, [worker_id])
+            return _free(connection, [worker_id], crashes=0)
 
     return retrying(stop)
 
