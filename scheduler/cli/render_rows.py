@@ -16,10 +16,8 @@ _TEXT_WIDTH = 120
 # What a person who follows a run needs no line for: the row before or after it says the same.
 _UNSAID = frozenset(
     {
-        "usage",
         "user_message_seen",
         "thread_requested",
-        "fork_requested",
         "turn_started",
         "clock",
         "push_requested",

@@ -79,7 +79,7 @@ class CallView:
 
 
 # Observations that change nothing a watcher cares about.
-_SILENT = frozenset({"usage", "user_message_seen", "fork_started"})
+_SILENT = frozenset({"user_message_seen"})
 
 
 @dataclass

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from shared.model.events import TERMINAL_WORDS
+from shared.model.events import REOPENING_WORDS, TERMINAL_WORDS
 from shared.model.position import parent_of
 from shared.model.rows import CallRow, EventRow, Row
 
@@ -97,19 +97,11 @@ def _with_parents(paths: set[str]) -> Iterator[str]:
             path = above[0]
 
 
-_REOPENS = frozenset(
-    {
-        "prepared", "thread_requested", "fork_requested", "turn_requested", "thread_started", "turn_started",
-        "recovery_cleared",
-    }
-)  # fmt: skip
-
-
 def is_ended(rows: Sequence[CallRow]) -> bool:
     """Whether the newest attempt of a call has ended: no intent and no start came after its terminal row."""
     for row in reversed(rows):
         if row.event in TERMINAL_WORDS:
             return True
-        if row.event in _REOPENS:
+        if row.event == "prepared" or row.event in REOPENING_WORDS:
             return False
     return False

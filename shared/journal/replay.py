@@ -15,16 +15,10 @@ from typing import Any
 
 from shared.base.canonical import parse
 from shared.model.call_state import begins_attempt
-from shared.model.events import TERMINAL_WORDS
+from shared.model.events import REOPENING_WORDS, TERMINAL_WORDS
 from shared.model.outcome import Ended, Meta, Status
 from shared.model.rows import CallRow
 
-_REOPENING = frozenset(
-    {
-        "thread_requested", "fork_requested", "turn_requested", "thread_started", "fork_started", "turn_started",
-        "recovery_cleared",
-    }
-)  # fmt: skip
 _AGENT = "agent"
 
 
@@ -47,7 +41,7 @@ def read_call_result(rows: Sequence[CallRow]) -> Ended | None:
         attempt.append(row)
         if row.event in TERMINAL_WORDS:
             terminal = row
-        elif row.event in _REOPENING:
+        elif row.event in REOPENING_WORDS:
             terminal = None
     if terminal is None:
         return None
@@ -100,7 +94,7 @@ def _meta(attempt: Sequence[CallRow], terminal: CallRow, prepared: CallRow | Non
 def _configured(attempt: Sequence[CallRow]) -> tuple[str, str] | None:
     """The pair that the server answered for the newest thread."""
     for row in reversed(attempt):
-        if row.event in ("thread_started", "fork_started") and row.detail.get("model") is not None:
+        if row.event == "thread_started" and row.detail.get("model") is not None:
             return _pair([row.detail["model"], row.detail.get("effort")])
     return None
 

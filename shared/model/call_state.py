@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
-from shared.model.events import TERMINAL_WORDS
+from shared.model.events import REOPENING_WORDS, TERMINAL_WORDS
 from shared.model.operation import parse_operation
 from shared.model.rows import CallRow
 
@@ -152,10 +152,6 @@ class CallState:
         return self.terminal is not None and self.terminal.event == "outcome_unknown"
 
 
-_CREATIONS = frozenset({"thread_requested", "fork_requested"})
-_STARTS = frozenset({"thread_started", "fork_started"})
-
-
 def read_call_state(rows: Sequence[CallRow]) -> CallState:
     """Fold a call's rows, oldest first, from its newest `prepared` row on."""
     state = CallState()
@@ -175,13 +171,13 @@ def _take(state: CallState, row: CallRow) -> CallState:
         state = CallState(prepared=row)
     if word in TERMINAL_WORDS:
         return replace(state, terminal=row)
-    if word in _CREATIONS or word in _STARTS or word in ("turn_requested", "turn_started", "recovery_cleared"):
+    if word in REOPENING_WORDS:
         state = replace(state, terminal=None)
     if word == "placed":
         return replace(state, placed=row)
-    if word in _CREATIONS:
+    if word == "thread_requested":
         return replace(state, creations=state.creations + 1, thread=None)
-    if word in _STARTS:
+    if word == "thread_started":
         return replace(state, thread=row)
     if word == "turn_requested":
         return replace(state, turns=(*state.turns, _sent_turn(state, row)))

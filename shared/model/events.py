@@ -49,7 +49,6 @@ ROW_KINDS: dict[str, RowKind] = _table(
     RowKind("prepared", _I, "the scheduler opened an attempt of a call: its input is on record"),
     RowKind("placed", _I, "a worker chose the call's directory: host, allocation, verified snapshot"),
     RowKind("thread_requested", _I, "thread/start is about to be sent", sends=True),
-    RowKind("fork_requested", _I, "thread/fork is about to be sent", sends=True),
     RowKind("turn_requested", _I, "turn/start is about to be sent", sends=True),
     RowKind("interrupt_requested", _I, "turn/interrupt is about to be sent", sends=True),
     RowKind("command_started", _I, "an op is about to run a command", sends=True),
@@ -62,20 +61,17 @@ ROW_KINDS: dict[str, RowKind] = _table(
     RowKind("superseded", _T, "a resume or a lost host ended the attempt: another one takes its place"),
     RowKind("withdrawn", _T, "the run was stopped before anybody claimed the call"),
     RowKind("thread_started", _O, "the thread exists: id, pair read back, directory, generation"),
-    RowKind("fork_started", _O, "the forked thread exists"),
     RowKind("turn_started", _O, "the server took the turn"),
     RowKind("user_message_seen", _O, "the turn's input is on the server's disk"),
     RowKind("turn_ended", _O, "the turn ended: its status, usage and transcript"),
     RowKind("turn_lost", _O, "the turn provably was not delivered: the evidence, and that its input may be sent again"),
     RowKind("recovery_cleared", _O, "an unknown outcome was looked up on its host and proven: the evidence"),
     RowKind("interrupted", _O, "the interrupted turn was seen ended"),
-    RowKind("usage", _O, "tokens a turn has used so far"),
     RowKind("command_ended", _O, "the op's command ended: status, seconds, log"),
     RowKind("phase", _F, "the script named the phase it is in"),
     RowKind("log", _F, "the script said something"),
     RowKind("clock", _F, "the database's time that the script was given at this position"),
     RowKind("join_settled", _F, "all item paths of a join ended: the digest of their results"),
-    RowKind("escalation", _F, "somebody should look: reason and ask"),
     RowKind("waiting_for_host", _F, "a call waits for a host that is silent"),
     RowKind("cancel_waiting", _F, "the cancelled run waits for the ops named here"),
     RowKind("started", _R, "a process began to drive the run: lineage, digests, backend"),
@@ -85,6 +81,10 @@ ROW_KINDS: dict[str, RowKind] = _table(
 TERMINAL_WORDS = frozenset(word for word, kind in ROW_KINDS.items() if kind.row_class is _T)
 INTENT_WORDS = frozenset(word for word, kind in ROW_KINDS.items() if kind.row_class is _I)
 SENDING_WORDS = frozenset(word for word, kind in ROW_KINDS.items() if kind.sends)
+# Behind a terminal row these say that the attempt goes on: it has no result until the next one.
+REOPENING_WORDS = frozenset(
+    {"thread_requested", "turn_requested", "thread_started", "turn_started", "recovery_cleared"}
+)
 
 
 def row_kind(word: str) -> RowKind:

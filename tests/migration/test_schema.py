@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psycopg2
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
@@ -36,7 +37,22 @@ def test_the_schema_version_is_the_number_of_the_newest_migration(fresh_database
     database.close()
 
 
-@pytest.mark.req("RULE42")
+@pytest.mark.req("T58")
+@pytest.mark.parametrize("older", ["0001", "0004"])
+def test_an_older_schema_is_moved_forward_and_then_is_this_program_s(empty_database: str, older: str) -> None:
+    database = Database(empty_database, process="test")
+    with database.engine.begin() as connection:
+        config = meta.migrations()
+        config.attributes["connection"] = connection
+        command.upgrade(config, older)
+    with pytest.raises(SchemaMismatch, match="crw db upgrade"):
+        database.check(5)
+    upgrade(empty_database)
+    database.check(5)
+    database.close()
+
+
+@pytest.mark.req("RULE42", "T58")
 @pytest.mark.parametrize("stored", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
 def test_another_schema_version_is_refused_naming_both_and_the_mend(fresh_database: str, stored: int) -> None:
     database = Database(fresh_database, process="test")

@@ -44,7 +44,7 @@ def test_a_watcher_beside_several_writers_sees_every_row_once_in_order(farm: Far
 
     def write(number: int) -> None:
         for _ in range(40):
-            writers[number % 2].append(held[number], NewCallRow("usage", tokens=number))
+            writers[number % 2].append(held[number], NewCallRow("turn_ended", tokens=number))
 
     watcher = threading.Thread(target=watch)
     threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]

@@ -109,7 +109,7 @@ def test_a_followed_row_is_one_line_and_the_chatter_is_left_out():
     lines = [line for row in built_lane().rows if (line := row_line(row))]
     assert lines[1].endswith("  main           == build ==")
     assert any("placed on h1" in line for line in lines)
-    assert not any("usage" in line for line in lines)
+    assert not any("user_message_seen" in line for line in lines)
 
 
 def test_a_row_as_json_has_every_value_it_carries_but_no_result():

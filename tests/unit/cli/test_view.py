@@ -19,7 +19,7 @@ def built_lane() -> RunRows:
     rows.call("prepared", path=lane, role="executor", node_id="core")
     rows.call("placed", path=lane, host="h1")
     rows.call("turn_requested", path=lane)
-    rows.call("usage", path=lane, tokens=40)
+    rows.call("user_message_seen", path=lane)
     rows.call("turn_ended", path=lane, tokens=50)
     rows.call("completed", path=lane, tokens=50)
     rows.call("prepared", path=lane, position=2, kind="verify", node_id="core")

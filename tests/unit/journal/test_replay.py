@@ -69,13 +69,13 @@ def test_a_call_that_did_not_complete_has_its_reason_and_no_output(word: str) ->
 
 @pytest.mark.req("J46")
 @pytest.mark.parametrize(
-    "event", ["prepared", "thread_requested", "fork_requested", "turn_requested", "thread_started", "turn_started"]
+    "event", ["prepared", "thread_requested", "turn_requested", "thread_started", "turn_started", "recovery_cleared"]
 )
 def test_a_call_that_goes_on_after_its_end_is_open_again(event: str) -> None:
     before = [("prepared", {}), ("held", {"detail": {"reason": "paused"}})]
     assert read_call_result(rows(*before)) is not None
     assert read_call_result(rows(*before, (event, {}))) is None
-    assert read_call_result(rows(*before, ("usage", {}))) is not None
+    assert read_call_result(rows(*before, ("turn_ended", {}))) is not None
 
 
 @pytest.mark.req("J46")

@@ -106,9 +106,7 @@ def test_a_new_attempt_forgets_the_turns_of_the_one_before() -> None:
     assert state.step is Step.NOT_ASKED and not state.turns and state.terminal is None
 
 
-_OBSERVED = st.sampled_from(
-    ["turn_started", "user_message_seen", "usage", "turn_ended", "interrupted", "push_requested"]
-)
+_OBSERVED = st.sampled_from(["turn_started", "user_message_seen", "turn_ended", "interrupted", "push_requested"])
 
 
 @st.composite
