@@ -62,7 +62,9 @@ def new_worker() -> TextClause:
 # Locks: the worker's row. No row: it was declared dead. psycopg2's own form: beats have their own connection.
 BEAT = """
 update farm_workers set beat = beat + 1, lease_until = clock_timestamp() + lease_seconds * interval '1 s',
-  free_bytes = %(free)s, state = %(state)s
+  free_bytes = %(free)s,
+  state = case when (select h.state from farm_hosts h where h.host = farm_workers.host) = 'draining' then 'draining'
+    else %(state)s end
 where worker_id = %(worker)s and state in ('up', 'draining') returning beat, state, lease_until, lease_seconds
 """
 

@@ -4,6 +4,7 @@ import signal
 from contextlib import closing
 
 import pytest
+from sqlalchemy import text
 
 from shared.journal import hosts
 from tests.farm import Farm
@@ -85,3 +86,22 @@ def test_a_run_s_label_brings_its_calls_to_the_host_that_offers_it(farm: Farm):
         calls = [run.open(value=n) for n in range(8)]
         ends = [wait_until(lambda call=call: run.end_of(call), 10, "a call's end") for call in calls]
         assert {end.host for end in ends} == {"h2"}
+
+
+@pytest.mark.req("RULE43")
+def test_a_draining_host_stops_eating_from_the_farm_s_queue_and_comes_back(farm: Farm):
+    worker = farm.start_worker("h1")
+    farm.wait_up(worker)
+    set_state = text("update farm_hosts set state = :state where host = 'h1'")
+    with farm.database.transaction() as connection:
+        connection.execute(set_state, {"state": "draining"})
+    wait_until(lambda: worker.said('"consumed": false'), 10, "the farm's queue to be left")
+    with closing(ScriptedRun(farm)) as run:
+        call = run.open()
+        queue = farm.valkey.client()
+        # What the consumer was already waiting for may still come in; then messages stay where they are.
+        wait_until(lambda: run.send_again(call, "farm") or queue.llen("farm") >= 2, 20, "messages to stay on the queue")
+        assert run.end_of(call) is None
+        with farm.database.transaction() as connection:
+            connection.execute(set_state, {"state": "up"})
+        assert wait_until(lambda: run.end_of(call), 15, "the call's end").event == "completed"
