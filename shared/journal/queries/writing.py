@@ -25,15 +25,10 @@ select seq from (
 order by seq desc limit %(limit)s
 """
 
-# Locks: the worker's row FOR SHARE, the claim, the placement, the outbox row; see the migration. The prepared row comes
-# along: it was committed before anybody could ask for its call, and reading it apart would be one more round trip.
+# Locks: the worker's row FOR SHARE, the claim, the placement, the outbox row; see the migration.
 CLAIM = """
 select denied, (granted).run_id, (granted).node_id, (granted).kind, (granted).effect, (granted).path,
   (granted).position, (granted).attempt, (granted).fence, (granted).sent, (granted).sent_host, (granted).crashes,
-  (granted).deadline_seconds, (granted).rows_written, (granted).role, (granted).label,
-  prepared.detail_json, prepared.written_at
-from crw_claim(%(worker)s, %(call)s, %(request)s, %(grant)s) left join lateral (
-  select p.detail_json, p.written_at from flow_calls p
-  where p.call_id = (granted).call_id and p.attempt = (granted).attempt and p.event = 'prepared'
-  order by p.seq desc limit 1) prepared on true
+  (granted).deadline_seconds, (granted).rows_written, (granted).role, (granted).label, prepared_json, prepared_at
+from crw_claim(%(worker)s, %(call)s, %(request)s, %(grant)s)
 """

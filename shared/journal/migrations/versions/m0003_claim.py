@@ -15,7 +15,8 @@ down_revision = "0002"
 
 CLAIM = """
 create function crw_claim(
-  p_worker text, p_call text, p_request text, p_grant text, out denied text, out granted call_claims)
+  p_worker text, p_call text, p_request text, p_grant text,
+  out denied text, out granted call_claims, out prepared_json text, out prepared_at timestamptz)
 language plpgsql set plan_cache_mode = force_generic_plan as $crw$
 declare
   worker farm_workers;
@@ -32,9 +33,14 @@ begin
   if c.state in ('ended', 'lost') or c.request_id <> p_request then denied := 'ended'; return; end if;
   if c.state = 'claimed' then
     -- The same grant asked again (its answer was lost) gets the same fence.
-    if c.worker_id = p_worker and c.grant_id = p_grant then granted := c; else denied := 'held'; end if;
-    return;
+    if c.worker_id <> p_worker or c.grant_id <> p_grant then denied := 'held'; return; end if;
+    granted := c;
   end if;
+
+  -- What the call is to do comes along: it was committed before anybody could ask, and saves a round trip.
+  select r.detail_json, r.written_at into prepared_json, prepared_at from flow_calls r
+   where r.call_id = p_call and r.attempt = c.attempt and r.event = 'prepared' order by r.seq desc limit 1;
+  if c.state = 'claimed' then return; end if;
 
   select r.stop, r.state, r.format, r.host_label into run from flow_runs r where r.run_id = c.run_id;
   if run.format > worker.version then denied := 'version'; return; end if;
