@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.contract.hosts import DOWNLOADS, FAKE, installed_version, program_of
 
-SUPPORTED = ("0.154.0", "0.163.0")
+SUPPORTED = ("0.154.0", "0.162.1", "0.163.0")
 _ROOT = Path(__file__).resolve().parents[2]
 _REPORT = _ROOT / "build" / "contract.json"
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import secrets
-from collections.abc import Mapping
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,6 +18,7 @@ from deploy.demo.scripted_model import ScriptedModel, provider_config
 from shared.base.settings import CodexSettings, Settings
 from shared.model.operation import turn_operation
 from tests.fakehost.install import FakeHost, install
+from tests.waiting import wait_until
 from workers.appserver import AppServerConnection, AppServerService, Thread, ThreadSettings, TurnEnd, TurnRequest
 from workers.appserver.turns import FullTurn
 
@@ -22,6 +26,8 @@ FAKE = "fake"
 DOWNLOADS = Path(__file__).resolve().parents[2] / "build" / "codex"
 MODEL = "scripted"
 TURN_SECONDS = 30.0
+# A step that says a word and then never ends.
+HANG = {"out": [{"msg": "working", "phase": "commentary"}], "hang_late": True}
 _calls = itertools.count()
 
 
@@ -50,6 +56,7 @@ class ContractHost:
         self.directory = directory
         self.fake: FakeHost | None = None
         self.model: ScriptedModel | None = None
+        program: str | None
         if name == FAKE:
             self.fake = install(directory)
             config, program = provider_config("http://127.0.0.1:9/v1"), str(self.fake.program)
@@ -71,6 +78,34 @@ class ContractHost:
         self.service.stop()
         if self.model is not None:
             self.model.stop()
+
+    def restart(self) -> AppServerConnection:
+        """End the server in order; a new one on the same home."""
+        self.service.stop()
+        self.service = AppServerService(self.settings, self.directory)
+        return self.connection
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """End the server with a signal, and wait until it is gone."""
+        connection = self.connection
+        os.kill(connection._server.pid, number)
+        wait_until(connection._server._exited.is_set, 15, "the server to be gone")
+
+    @contextmanager
+    def second(self) -> Iterator[AppServerConnection]:
+        """Another server on the same home, while the first one runs."""
+        service = AppServerService(self.settings, self.directory)
+        try:
+            yield service.connection()
+        finally:
+            service.stop()
+
+    def release(self, event: str) -> None:
+        """Let the steps go on that wait for this event."""
+        if self.fake is not None:
+            self.fake.release(event)
+        if self.model is not None:
+            self.model.event(event).set()
 
     def workspace(self, name: str = "") -> Path:
         """A fresh directory for a thread."""
@@ -114,6 +149,11 @@ class ContractHost:
         found = self.connection.turns.read_full(end.thread_id, end.turn_id)
         assert found is not None, "the turn is on the host"
         return found
+
+    def model_requests(self) -> int:
+        """How often the model was asked for anything."""
+        asked = self.fake.model_requests() if self.fake is not None else []
+        return len(self.model.requests() if self.model is not None else asked)
 
     def model_asked(self, operation: str) -> int:
         """How often the model was asked with this operation in the newest input: the witness of what ran."""

@@ -1,18 +1,12 @@
-"""Forks, and what a thread is after its server has gone."""
+"""Forks: what they take along, where they end, and of what they can be made."""
 
 from __future__ import annotations
 
-import os
-import signal
-
 import pytest
 
-from shared.base.errors import AnswerLost, Refused, ThreadBusy
-from tests.contract.hosts import TURN_SECONDS, ContractHost, final
-from tests.waiting import wait_until
-from workers.appserver import AppServerService, pick_answer
-
-_HANG = {"out": [{"msg": "working", "phase": "commentary"}], "hang_late": True}
+from shared.base.errors import Refused
+from tests.contract.hosts import HANG, TURN_SECONDS, ContractHost, final
+from workers.appserver import pick_answer
 
 
 @pytest.mark.req("K21", "K25")
@@ -50,81 +44,34 @@ def test_a_fork_at_an_unknown_or_running_turn_is_refused(host: ContractHost) -> 
     with pytest.raises(Refused, match="turn not found"):
         connection.threads.fork(thread.id, "01a22d4c-16ab-79f2-8ef1-000000000000", host.wanted())
     with connection.turns.cursor(thread.id) as cursor:
-        running = connection.turns.start(cursor, host.request(_HANG))
+        running = connection.turns.start(cursor, host.request(HANG))
         assert cursor.wait_delivered(TURN_SECONDS)
         with pytest.raises(Refused, match="in-progress turn"):
             connection.threads.fork(thread.id, running, host.wanted())
         connection.turns.interrupt(cursor)
 
 
-@pytest.mark.req("A01")
-def test_a_thread_outlives_an_orderly_restart(own_host: ContractHost) -> None:
+@pytest.mark.req("K25")
+def test_a_fork_of_a_source_that_nobody_has_loaded_leaves_it_unloaded(own_host: ContractHost) -> None:
+    thread = own_host.thread()
+    first, second = own_host.run(thread, final("one")), own_host.run(thread, final("two"))
+    after = own_host.restart()
     wanted = own_host.wanted()
-    thread = own_host.connection.threads.start(wanted)
-    end = own_host.run(thread, final("before"))
-    own_host.service.stop()
-    own_host.service = AppServerService(own_host.settings, own_host.directory)
-    unloaded = own_host.connection.threads.read(thread.id)
-    assert (unloaded.status, unloaded.model, unloaded.source) == ("notLoaded", wanted.model, wanted.source)
-    assert pick_answer(own_host.read(end).items) == "before"
-    resumed = own_host.connection.threads.resume(thread.id, wanted)
-    assert resumed.id == thread.id
-    assert pick_answer(own_host.run(resumed, final("after")).items) == "after"
+    fork = after.threads.fork(thread.id, first.turn_id, wanted)
+    assert (fork.forked_from, fork.cwd) == (thread.id, wanted.cwd)
+    assert after.turns.read_full(fork.id, second.turn_id) is None
+    assert after.threads.read(thread.id).status == "notLoaded"
+    assert pick_answer(own_host.run(fork, final("forked")).items) == "forked"
+    assert [turn.id for turn in after.turns.list_full(thread.id)] == [second.turn_id, first.turn_id]
 
 
-@pytest.mark.req("K21")
-@pytest.mark.parametrize("sandbox", ["read-only", "workspace-write"])
-def test_a_cold_resume_has_the_settings_it_is_told(own_host: ContractHost, sandbox: str) -> None:
-    wanted = own_host.wanted(sandbox=sandbox)
-    thread = own_host.connection.threads.start(wanted)
-    own_host.run(thread, final("before"))
-    own_host.service.stop()
-    own_host.service = AppServerService(own_host.settings, own_host.directory)
-    resumed = own_host.connection.threads.resume(thread.id, wanted)
-    assert (resumed.model, resumed.effort, resumed.cwd) == (wanted.model, wanted.effort, wanted.cwd)
-
-
-@pytest.mark.req("K17")
-def test_a_killed_server_loses_the_answer_and_the_next_generation_reads_the_cut_turn(own_host: ContractHost) -> None:
-    wanted, connection = own_host.wanted(), own_host.connection
-    thread = connection.threads.start(wanted)
-    with connection.turns.cursor(thread.id) as cursor:
-        turn_id = connection.turns.start(cursor, own_host.request(_HANG))
-        assert cursor.wait_delivered(TURN_SECONDS)
-        os.kill(connection._server.pid, signal.SIGKILL)
-        with pytest.raises(AnswerLost):
-            cursor.wait(TURN_SECONDS)
-    wait_until(lambda: not connection.alive, 5, "the connection to be gone")
-    after = own_host.connection
-    assert after.generation != connection.generation
-    after.threads.resume(thread.id, wanted)
-    cut = after.turns.read_full(thread.id, turn_id)
-    assert cut is not None and (cut.status, cut.completed_at) == ("interrupted", None)
-    assert own_host.run(thread, final("on")).status == "completed"
-
-
-@pytest.mark.req("K17", "RULE5")
-def test_a_second_server_on_the_home_cannot_take_a_loaded_thread(own_host: ContractHost) -> None:
-    wanted = own_host.wanted()
-    thread = own_host.connection.threads.start(wanted)
-    own_host.run(thread, final("mine"))
-    second = AppServerService(own_host.settings, own_host.directory)
-    try:
-        with pytest.raises(ThreadBusy):
-            second.connection().threads.resume(thread.id, wanted)
-    finally:
-        second.stop()
-
-
-@pytest.mark.req("T39")
-def test_stopping_in_order_interrupts_the_turn_and_says_so_on_disk(own_host: ContractHost) -> None:
-    wanted, connection = own_host.wanted(), own_host.connection
-    thread = connection.threads.start(wanted)
-    with connection.turns.cursor(thread.id) as cursor:
-        turn_id = connection.turns.start(cursor, own_host.request(_HANG))
-        assert cursor.wait_delivered(TURN_SECONDS)
-        own_host.service.stop()
-    assert not connection.alive
-    own_host.service = AppServerService(own_host.settings, own_host.directory)
-    cut = own_host.connection.turns.read_full(thread.id, turn_id)
-    assert cut is not None and cut.status == "interrupted" and cut.completed_at is not None
+@pytest.mark.req("K16")
+def test_a_fork_before_its_own_first_turn_is_readable_and_listed_nowhere(host: ContractHost) -> None:
+    thread = host.thread()
+    end = host.run(thread, final("source"))
+    fork = host.connection.threads.fork(thread.id, end.turn_id, host.wanted(cwd=thread.cwd))
+    listed = host.connection.request("thread/list", {"cwd": thread.cwd, "sortKey": "updated_at"})["data"]
+    assert [entry["id"] for entry in listed] == [thread.id]
+    host.run(fork, final("forked"))
+    listed = host.connection.request("thread/list", {"cwd": thread.cwd, "sortKey": "updated_at"})["data"]
+    assert [entry["id"] for entry in listed] == [fork.id, thread.id]

@@ -61,15 +61,6 @@ def test_starting_a_thread_writes_no_trust_into_the_home(host: ContractHost) -> 
     assert not (host.directory / "codex-home" / "config.toml").exists()
 
 
-@pytest.mark.req("T23")
-def test_an_empty_thread_cannot_be_resumed_but_runs_its_first_turn(host: ContractHost) -> None:
-    wanted = host.wanted()
-    thread = host.connection.threads.start(wanted)
-    with pytest.raises(ThreadMissing):
-        host.connection.threads.resume(thread.id, wanted)
-    assert host.run(thread, final("done")).status == "completed"
-
-
 def test_an_unknown_thread_is_missing_to_every_request(host: ContractHost) -> None:
     connection, wanted = host.connection, host.wanted()
     with pytest.raises(ThreadMissing):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.base.errors import Refused
-from tests.contract.hosts import ContractHost, final
+from tests.contract.hosts import HANG, TURN_SECONDS, ContractHost, final
 from workers.appserver import pick_answer
 
 
@@ -29,6 +30,45 @@ def test_three_hundred_requests_at_once_are_all_answered(host: ContractHost) -> 
 def test_an_answer_of_two_megabytes_arrives_whole(host: ContractHost) -> None:
     end = host.run(host.thread(), {"out": [{"msg": {"repeat": "x", "n": 2_000_000}, "phase": "final_answer"}]})
     assert len(pick_answer(end.items) or "") == 2_000_000
+
+
+@pytest.mark.req("K69")
+def test_a_request_of_five_megabytes_is_read_whole(host: ContractHost) -> None:
+    thread = host.thread()
+    # A member that nobody knows is passed over, however long it is.
+    answer = host.connection.request("thread/read", {"threadId": thread.id, "unknownMember": "x" * 5_000_000})
+    assert answer["thread"]["id"] == thread.id
+
+
+@pytest.mark.req("K69")
+def test_a_command_s_output_of_five_megabytes_arrives_and_is_cut(host: ContractHost) -> None:
+    end = host.run(host.thread(), {"out": [{"exec": "head -c 5000000 /dev/zero | tr '\\0' x"}]}, final("done"))
+    (command,) = (item for item in end.items if item["type"] == "commandExecution")
+    assert command["status"] == "completed" and "x" * 1000 in command["aggregatedOutput"]
+    assert len(command["aggregatedOutput"]) < 10_000
+
+
+@pytest.mark.req("K69")
+@pytest.mark.parametrize("line", [b'{"method":"no/such","params":{}}', b"no json", b"[1,2]", b'"text"', b""])
+def test_a_line_that_is_no_request_is_passed_over_in_silence(own_host: ContractHost, line: bytes) -> None:
+    connection = own_host.connection
+    child = connection._server._child
+    assert child is not None and child.stdin is not None, "it runs"
+    os.write(child.stdin.fileno(), line + b"\n")
+    assert own_host.run(own_host.thread(), final("on")).status == "completed"
+    assert connection.alive
+
+
+@pytest.mark.req("K69")
+def test_a_notification_that_nobody_knows_is_passed_over(host: ContractHost) -> None:
+    thread, connection = host.thread(), host.connection
+    with connection.turns.cursor(thread.id) as cursor:
+        connection.turns.start(cursor, host.request(HANG))
+        assert cursor.wait_delivered(TURN_SECONDS)
+        for params in ({}, {"threadId": thread.id, "turnId": cursor.turn_id, "item": {"type": "new"}}, {"threadId": 1}):
+            connection._server._receive({"method": "no/such", "params": params})
+        end = connection.turns.interrupt(cursor)
+    assert end is not None and end.status == "interrupted"
 
 
 @pytest.mark.req("K69")

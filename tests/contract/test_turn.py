@@ -8,11 +8,9 @@ import pytest
 
 from shared.base.errors import Refused, TurnActive
 from shared.model.operation import read_marker
-from tests.contract.hosts import TURN_SECONDS, ContractHost, final
+from tests.contract.hosts import HANG, TURN_SECONDS, ContractHost, final
 from workers.appserver import pick_answer, unwrap_answer
 from workers.appserver.turns import plan_turn
-
-_HANG = {"out": [{"msg": "working", "phase": "commentary"}], "hang_late": True}
 
 
 @pytest.mark.req("A06", "S12")
@@ -36,7 +34,7 @@ def test_the_end_comes_from_the_events_with_all_items(host: ContractHost) -> Non
 def test_begin_and_delivery_are_seen_before_the_end(host: ContractHost) -> None:
     thread, turns = host.thread(), host.connection.turns
     with turns.cursor(thread.id) as cursor:
-        turns.start(cursor, host.request(_HANG))
+        turns.start(cursor, host.request(HANG))
         assert cursor.wait_started(TURN_SECONDS)
         assert cursor.wait_delivered(TURN_SECONDS)
         assert cursor.ended is None
@@ -48,7 +46,7 @@ def test_a_second_send_on_a_running_turn_is_refused_and_reaches_no_model(host: C
     thread, turns = host.thread(), host.connection.turns
     second = host.request(final("never"))
     with turns.cursor(thread.id) as cursor:
-        first = turns.start(cursor, host.request(_HANG))
+        first = turns.start(cursor, host.request(HANG))
         assert cursor.wait_delivered(TURN_SECONDS)
         # The same cursor stands for a sender that forgot that a turn runs.
         with pytest.raises(TurnActive):
@@ -61,7 +59,7 @@ def test_a_second_send_on_a_running_turn_is_refused_and_reaches_no_model(host: C
 @pytest.mark.req("K12")
 def test_the_same_operation_with_another_nonce_is_refused_too(host: ContractHost) -> None:
     thread, turns = host.thread(), host.connection.turns
-    request = host.request(_HANG)
+    request = host.request(HANG)
     with turns.cursor(thread.id) as cursor:
         turns.start(cursor, request)
         assert cursor.wait_delivered(TURN_SECONDS)
@@ -74,12 +72,35 @@ def test_the_same_operation_with_another_nonce_is_refused_too(host: ContractHost
 def test_without_a_schema_a_second_send_would_steer(host: ContractHost) -> None:
     thread, connection = host.thread(), host.connection
     with connection.turns.cursor(thread.id) as cursor:
-        running = connection.turns.start(cursor, host.request(_HANG))
+        running = connection.turns.start(cursor, host.request(HANG))
         assert cursor.wait_delivered(TURN_SECONDS)
         bare = plan_turn(thread.id, host.request(final("steered")))
         del bare["outputSchema"]
         assert connection.request("turn/start", bare)["turn"]["id"] == running
         connection.turns.interrupt(cursor)
+
+
+@pytest.mark.req("K12", "K13")
+def test_the_same_send_twice_steers_so_each_send_has_a_nonce_of_its_own(host: ContractHost) -> None:
+    thread, turns = host.thread(), host.connection.turns
+    request = host.request(HANG)
+    with turns.cursor(thread.id) as cursor:
+        running = turns.start(cursor, request)
+        assert cursor.wait_delivered(TURN_SECONDS)
+        # Neither the client id nor anything else makes the host see a repetition.
+        assert turns.start(cursor, request) == running
+        assert turns.interrupt(cursor) is not None
+
+
+@pytest.mark.req("K12")
+def test_the_same_operation_after_its_turn_has_ended_is_a_second_turn(host: ContractHost) -> None:
+    thread, turns = host.thread(), host.connection.turns
+    request = host.request(final("done"))
+    first = host.run(thread, operation=request.operation)
+    second = host.run(thread, operation=request.operation)
+    assert first.turn_id != second.turn_id
+    ids = [item["clientId"] for turn in turns.list_full(thread.id) for item in turn.items if "clientId" in item]
+    assert ids == [request.operation] * 2
 
 
 @pytest.mark.req("K13")

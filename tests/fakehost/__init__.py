@@ -12,6 +12,7 @@ that came in, with the process that took it; the witness of what was really sent
 `turns.jsonl`: every input the model was given, the witness of what really ran.
 
 Threads live under CODEX_HOME as the real ones do, so a second process on the same
-home sees what the first one wrote before it died. `install` makes an executable that
-`codex.bin` can name.
+home sees what the first one wrote before it died: a restart is a new process, with no
+thread loaded, nobody listening, finished turns kept and running ones cut. `install`
+makes an executable that `codex.bin` can name.
 """

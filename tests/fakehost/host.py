@@ -35,8 +35,8 @@ class Host:
         self.wire = Wire()
         self.log = Log(state)
         self.faults = Faults(state)
-        self.store = Store(home)
-        self.terminals = Terminals()
+        self.store: Store = Store(home)
+        self.terminals: Terminals = Terminals()
         self.running: dict[str, RunningTurn] = {}
         # How often a script has answered on a thread, for scripts that count over a thread's turns.
         self.answered: Counter[tuple[str, str]] = Counter()
@@ -60,11 +60,15 @@ class Host:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(limit=1 << 30)
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
-        self.log.write("requests.jsonl", event="start", version=self.version)
+        # A term signal is an end of the input.
+        loop.add_signal_handler(signal.SIGTERM, reader.feed_eof)
+        self.log.write("requests.jsonl", event="start", version=self.version, home=str(self.home))
         while line := await reader.readline():
             try:
                 frame = json.loads(line)
             except ValueError:
+                continue
+            if not isinstance(frame, dict):
                 continue
             if "method" not in frame:
                 self.wire.answered(frame)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 _ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -30,6 +32,20 @@ class FakeHost:
     def release(self, event: str) -> None:
         """Let the steps go on that wait for this event."""
         (self.state / "events" / event).touch()
+
+    def kill(self, cut_as: str = "interrupted") -> None:
+        """End the newest process at once; the turns it ran read as `cut_as`, a status, from then on."""
+        started = [line for line in _read(self.state / "requests.jsonl") if line.get("event") == "start"][-1]
+        process = psutil.Process(started["pid"])
+        process.kill()
+        process.wait(5)
+        for file in (Path(started["home"]) / "sessions").glob("*.json"):
+            thread = json.loads(file.read_text())
+            cut = [turn for turn in thread["turns"] if turn["status"] == "inProgress"]
+            for turn in cut:
+                turn["status"] = cut_as
+            if cut:
+                _replace(file, thread)
 
     def requests(self, method: str | None = None) -> list[dict[str, Any]]:
         """What came in, in order, over all processes of this fake; of one method or all."""

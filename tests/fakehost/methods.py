@@ -9,8 +9,9 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tests.fakehost.listing import thread_archive, thread_list
 from tests.fakehost.sending import turn_interrupt, turn_start, turn_steer
-from tests.fakehost.store import FakeThread, need_turns, new_id
+from tests.fakehost.store import FakeThread, need_active, need_turns, new_id
 from tests.fakehost.wire import RpcError, invalid
 
 if TYPE_CHECKING:
@@ -64,9 +65,8 @@ def thread_start(host: Host, params: Params) -> Reply:
 
 
 def thread_fork(host: Host, params: Params) -> Reply:
-    source = host.store.loaded.get(params["threadId"]) or host.store.on_disk(params["threadId"])
-    if source is None or not source.turns:
-        raise invalid(f"no rollout found for thread id {params['threadId']}")
+    source = host.store.find_stored(params["threadId"])
+    need_active(source)
     last = params.get("lastTurnId")
     turns = [turn["id"] for turn in source.turns]
     if last is not None and last not in turns:
@@ -119,10 +119,13 @@ def _opened(host: Host, thread: FakeThread) -> Reply:
 
 
 def thread_read(host: Host, params: Params) -> Reply:
-    if params.get("includeTurns"):
-        raise RpcError(-32601, "list_turns is not supported yet")
     thread = host.store.find(params["threadId"])
-    return {"thread": thread.view(host.status(thread), host.version)}
+    view = thread.view(host.status(thread), host.version)
+    if params.get("includeTurns"):
+        if not thread.turns:
+            raise RpcError(-32601, "list_turns is not supported yet")
+        view["turns"] = [_turn_view(turn, "full") for turn in thread.turns]
+    return {"thread": view}
 
 
 def thread_unsubscribe(host: Host, params: Params) -> Reply:
@@ -178,6 +181,11 @@ def _page(rows: list[Any], params: Params) -> tuple[list[Any], str | None]:
     return rows[start:end], more
 
 
+def terminals_clean(host: Host, params: Params) -> Reply:
+    host.terminals.clean(params["threadId"])
+    return {}
+
+
 def config_read(host: Host, params: Params) -> Reply:
     file = host.home / "config.toml"
     try:
@@ -193,6 +201,8 @@ METHODS: dict[str, Callable[[Host, Params], Reply]] = {
     "thread/resume": thread_resume,
     "thread/read": thread_read,
     "thread/unsubscribe": thread_unsubscribe,
+    "thread/list": thread_list,
+    "thread/archive": thread_archive,
     "thread/turns/list": turns_list,
     "thread/items/list": items_list,
     "thread/loaded/list": lambda host, params: {"data": list(host.store.loaded), "nextCursor": None},
@@ -200,7 +210,7 @@ METHODS: dict[str, Callable[[Host, Params], Reply]] = {
         "data": host.terminals.list(params["threadId"]),
         "nextCursor": None,
     },
-    "thread/backgroundTerminals/clean": lambda host, params: host.terminals.clean(params["threadId"]) or {},
+    "thread/backgroundTerminals/clean": terminals_clean,
     "turn/start": turn_start,
     "turn/steer": turn_steer,
     "turn/interrupt": turn_interrupt,

@@ -56,6 +56,8 @@ def turn_interrupt(host: Host, params: Params) -> Reply:
     if running is None or not running.begun:
         stopped = host.interrupted.get(thread.id)
         if asked == "":
+            if running is not None:
+                running.stopped_early = True
             return {}
         if stopped is not None and running is None:
             if asked == stopped:
@@ -65,9 +67,7 @@ def turn_interrupt(host: Host, params: Params) -> Reply:
         raise invalid("no active turn to interrupt")
     if asked not in ("", running.id):
         raise invalid(f"expected active turn id {asked} but found {running.id}")
-    running.interrupted = True
-    assert running.task is not None, "it has begun"
-    running.task.cancel()
+    running.interrupt()
     return {}
 
 

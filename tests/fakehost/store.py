@@ -24,7 +24,11 @@ def new_id() -> str:
 
 @dataclass
 class FakeThread:
-    """One thread. `turns` in order, each in its full view; `total` the tokens of its life."""
+    """One thread.
+
+    Shape: `turns` in order, each in its full view; `total` the tokens of its life;
+    `listed` whether it has had a turn of its own; `archived` whether it was put aside.
+    """
 
     id: str
     cwd: str
@@ -36,7 +40,10 @@ class FakeThread:
     source: str | None = None
     name: str | None = None
     forked_from: str | None = None
-    created: int = field(default_factory=lambda: int(time.time()))
+    created_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    updated_ms: int = field(default_factory=lambda: int(time.time() * 1000))
+    listed: bool = False
+    archived: bool = False
     turns: list[Turn] = field(default_factory=list)
     total: dict[str, int] = field(default_factory=dict)
     failed: bool = False
@@ -56,9 +63,9 @@ class FakeThread:
             "modelProvider": self.provider,
             "model": self.model,
             "reasoningEffort": self.effort,
-            "createdAt": self.created,
-            "updatedAt": int(time.time()),
-            "recencyAt": int(time.time()),
+            "createdAt": self.created_ms // 1000,
+            "updatedAt": self.updated_ms // 1000,
+            "recencyAt": self.updated_ms // 1000,
             "status": {"type": status, **flags},
             "path": f"{self.id}.json",
             "cwd": self.cwd,
@@ -108,6 +115,7 @@ class Store:
 
     def save(self, thread: FakeThread) -> None:
         """Write a thread whole; a kill leaves the old file or the new one."""
+        thread.updated_ms = int(time.time() * 1000)
         file = self._sessions / f"{thread.id}.json"
         partial = file.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(thread)))
@@ -133,6 +141,20 @@ class Store:
             raise invalid(f"thread not loaded: {thread_id}")
         return thread
 
+    def find_stored(self, thread_id: str) -> FakeThread:
+        """One that has a file, for a resume, a fork or the archive."""
+        _check_id(thread_id)
+        stored = self.on_disk(thread_id)
+        if stored is None:
+            raise invalid(f"no rollout found for thread id {thread_id}")
+        return self.loaded.get(thread_id) or stored
+
+    def listed(self) -> list[FakeThread]:
+        """Every thread that a list may show."""
+        ids = [file.stem for file in self._sessions.glob("*.json")]
+        found = (self.loaded.get(thread_id) or self.on_disk(thread_id) for thread_id in ids)
+        return [thread for thread in found if thread is not None and thread.listed]
+
     def need_loaded(self, thread_id: str) -> FakeThread:
         """Loaded, for a turn."""
         _check_id(thread_id)
@@ -142,16 +164,18 @@ class Store:
 
     def load(self, thread_id: str) -> FakeThread:
         """For a resume: from disk, under the thread's writer lock."""
-        _check_id(thread_id)
-        known = self.loaded.get(thread_id)
-        stored = self.on_disk(thread_id)
-        if stored is None:
-            raise invalid(f"no rollout found for thread id {thread_id}")
-        if known is not None:
-            return known
-        self._lock(thread_id)
-        self.loaded[thread_id] = stored
-        return stored
+        thread = self.find_stored(thread_id)
+        need_active(thread)
+        if thread_id not in self.loaded:
+            self._lock(thread_id)
+            self.loaded[thread_id] = thread
+        return thread
+
+    def unload(self, thread_id: str) -> None:
+        """Out of memory, and free for another process."""
+        self.loaded.pop(thread_id, None)
+        if held := self._held.pop(thread_id, None):
+            held.close()
 
     def _lock(self, thread_id: str) -> None:
         file = open(self._locks / f"{thread_id}.lock", "w")  # noqa: SIM115 - held until the process ends
@@ -168,6 +192,12 @@ def _check_id(thread_id: str) -> None:
         uuid.UUID(thread_id)
     except ValueError as error:
         raise invalid(f"invalid thread id: invalid character: {error}") from None
+
+
+def need_active(thread: FakeThread) -> None:
+    """Refuse what an archived thread cannot do."""
+    if thread.archived:
+        raise invalid(f"session {thread.id} is archived. Run `codex unarchive {thread.id}` to unarchive it first.")
 
 
 def need_turns(thread: FakeThread, method: str) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # The real server tells `turn/started` some 25 ms after its reply; until then an interrupt is refused.
 _BEGIN_SECONDS = 0.03
+_DELIVERY_SECONDS = 0.005
 
 
 class RunningTurn:
@@ -30,6 +31,8 @@ class RunningTurn:
         self.schema = params.get("outputSchema")
         self.begun = False
         self.interrupted = False
+        # An interrupt that named no turn came before the begin, and strikes right after it.
+        self.stopped_early = False
         self.steered: list[Mapping[str, Any]] = []
         self.turn: Turn = {
             "id": new_id(),
@@ -56,6 +59,12 @@ class RunningTurn:
         view = "summary" if answers and self.turn["status"] == "completed" else "notLoaded"
         return {**self.turn, "items": answers[-1:] if view == "summary" else [], "itemsView": view}
 
+    def interrupt(self) -> None:
+        """Stop where it is; its end is told all the same."""
+        self.interrupted = True
+        assert self.task is not None, "it has begun"
+        self.task.cancel()
+
     async def run(self) -> None:
         """The turn from its begin to `turn/completed`."""
         try:
@@ -75,9 +84,15 @@ class RunningTurn:
         self.begun = True
         self.thread.turns.append(self.turn)
         self.turn["startedAt"] = int(time.time())
+        self.thread.listed = True
+        # A kill between here and the input's item leaves a turn without items.
+        self.host.store.save(self.thread)
         self._status("active")
         self._tell("turn/started", {"turn": self.summary()})
+        await asyncio.sleep(_DELIVERY_SECONDS)
         self.user_message(self.params)
+        if self.stopped_early:
+            self.interrupt()
 
     def user_message(self, params: Mapping[str, Any]) -> None:
         """An input becomes an item: from here on it is on disk."""
