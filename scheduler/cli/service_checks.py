@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from sqlalchemy import text
 
 from scheduler.cli.machine_checks import FAILED, NOTE, OK, Check
-from shared.base.errors import CrwError, SchemaMismatch, StoreError
+from shared.base.errors import CrwError, HistoryChanged, SchemaMismatch, StoreError
 from shared.base.log import mask_url
 from shared.base.settings import Settings
 from shared.broker.client import check as check_broker
@@ -40,6 +40,10 @@ def _check_database(settings: Settings) -> list[Check]:
         database.check(GIVE_UP_SECONDS)
     except SchemaMismatch as error:
         return [Check("schema", FAILED, str(error), "run 'crw db upgrade'")]
+    except HistoryChanged as error:
+        return [
+            Check("history", FAILED, str(error), "see that nobody writes to the old one, then 'crw db accept-history'")
+        ]
     except StoreError as error:
         return [Check("database", FAILED, str(error), "start it, or correct database_url or CRW_DATABASE_URL")]
     else:

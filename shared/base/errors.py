@@ -70,6 +70,12 @@ class SchemaMismatch(StoreError, UsageError):
     reason = "schema_version"
 
 
+class HistoryChanged(StoreError, UsageError):
+    """The database is a restored or promoted one: it may give out again what was given out before."""
+
+    reason = "history"
+
+
 class RowRefused(StoreError):
     """The database itself refused one member of a group for its content (too large, not storable)."""
 

@@ -162,6 +162,7 @@ class Database:
         Raises:
             StoreUnavailable: nobody answers.
             SchemaMismatch: the schema is another version's, or none.
+            HistoryChanged: the server was restored or promoted, and nobody has accepted that.
             UsageError: the server is too old, or configured so that it could lose rows.
         """
         end = time.monotonic() + timeout_seconds

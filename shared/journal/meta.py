@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from shared.base.errors import SchemaMismatch, StoreUnavailable, UsageError
 from shared.base.log import mask_url
+from shared.journal.history import check_history
 
 SCHEMA_VERSION = 6
 # Rows say which program wrote them; an older writer than `min_writer` of the schema may not write.
@@ -70,8 +71,8 @@ def upgrade(owner_url: str) -> None:
                     "insert into farm_meta (schema_version, min_writer, system_id, timeline)"
                     " select :version, :writer, s.system_identifier::text, c.timeline_id"
                     " from pg_control_system() s, pg_control_checkpoint() c"
-                    " on conflict (one) do update set schema_version = excluded.schema_version,"
-                    " system_id = excluded.system_id, timeline = excluded.timeline"
+                    # Another history is accepted by a person, never by the way.
+                    " on conflict (one) do update set schema_version = excluded.schema_version"
                 ),
                 {"version": SCHEMA_VERSION, "writer": WRITER},
             )
@@ -91,10 +92,10 @@ def upgrade(owner_url: str) -> None:
 
 
 def check_server(cursor: Any) -> None:
-    """Refuse a server that is too old or may lose rows, and a schema that is not this program's.
+    """Refuse a server that is too old or may lose rows, a schema that is not this program's, another history.
 
     Raises:
-        SchemaMismatch, UsageError: as said.
+        SchemaMismatch, HistoryChanged, UsageError: as said.
     """
     cursor.execute("select current_setting('server_version_num')::int, current_setting('server_version')")
     number, name = cursor.fetchone()
@@ -118,6 +119,7 @@ def check_server(cursor: Any) -> None:
             stored=version,
             needed=SCHEMA_VERSION,
         )
+    check_history(cursor)
 
 
 def _refuse_newer(version: int) -> None:
