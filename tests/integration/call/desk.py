@@ -6,9 +6,10 @@ import json
 import os
 import signal
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from deploy.embedded import Valkey
+from shared.base.errors import UsageError
 from shared.base.settings import CodexSettings, Settings
 from shared.journal import read
 from shared.journal.append import Claim, JournalWriter, OpenCall
@@ -20,6 +21,7 @@ from shared.model.rows import CallRow, NewCallRow
 from tests.fakehost.install import install
 from tests.journal_farm import Farm
 from tests.repositories import git, make_bare_hub
+from tests.waiting import wait_until
 from workers.app import Application
 from workers.call.run import run_agent_call
 from workers.tasks import Caller
@@ -42,7 +44,10 @@ def prompt(*steps: dict[str, Any], text: str = "Do it.") -> str:
 class OneWorker:
     """Opens calls of one run and works on them with the real code of a worker."""
 
-    def __init__(self, database_url: str, valkey: Valkey, directory: Path, **spec: Any) -> None:
+    def __init__(
+        self, database_url: str, valkey: Valkey, directory: Path, codex: CodexSettings | None = None, **spec: Any
+    ) -> None:
+        """Make the run and its worker: on the fake host unless `codex` names another."""
         self.fake = install(directory)
         self.hub = make_bare_hub(directory / "hub.git")
         self.settings = Settings(
@@ -51,7 +56,8 @@ class OneWorker:
             state_dir=directory / "state",
             host_name="h1",
             min_free_bytes=0,
-            codex=CodexSettings(
+            codex=codex
+            or CodexSettings(
                 bin=str(self.fake.program),
                 config={"model_provider": "scripted"},
                 models=["gpt-test"],
@@ -77,13 +83,31 @@ class OneWorker:
         if server is not None and server.alive:
             os.kill(server.pid, signal.SIGKILL)
             assert server.gone.wait(10)
+        # A dead worker's successor would end these by the dead one's pid, which here is still alive.
+        self.application.state._end_heirs(os.getpid())
         self.worker.writer.close()
         self.worker.database.close()
         self.application.state.close()
 
     def reincarnate(self, **changes: Any) -> None:
         """The host's next worker, on the same state directory."""
-        self.application = Application(self.settings.model_copy(update=changes))
+        settings = self.settings.model_copy(update=changes)
+
+        def take_over() -> Application | None:
+            try:
+                return Application(settings)
+            except UsageError:
+                return None  # what was killed with the last one still has the lock
+
+        application = wait_until(take_over, 10, "the state directory's lock to be free")
+        assert application is not None
+        self.application = application
+
+    def kill_all(self) -> None:
+        """The worker and its server die in the middle of whatever another thread of the test has them do."""
+        self.worker.writer = MortalWriter(self.worker.writer, "now:")  # type: ignore[assignment]
+        self.worker.appserver.connection = _no_connection  # type: ignore[method-assign]
+        self.die()
 
     def kill_server(self) -> None:
         """SIGKILL to the App Server alone."""
@@ -161,6 +185,10 @@ class Died(BaseException):
     """The worker is gone: no handler of an exception runs on."""
 
 
+def _no_connection() -> NoReturn:
+    raise Died
+
+
 class MortalWriter:
     """A journal writer whose process dies at a row."""
 
@@ -169,7 +197,7 @@ class MortalWriter:
         self._when, _, word = at.partition(":")
         self._word, _, count = word.partition("#")
         self._left = int(count or 1)
-        self._dead = False
+        self._dead = at == "now:"
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._writer, name)

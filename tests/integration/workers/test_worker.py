@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 from sqlalchemy import text
 
-from shared.journal import hosts
+from shared.journal import hosts, questions
 from tests.farm import Farm
 from tests.integration.workers.scripted_run import ScriptedRun
 from tests.waiting import wait_until
@@ -19,6 +19,16 @@ def test_a_call_is_claimed_run_and_ended(farm: Farm):
         end = wait_until(lambda: run.end_of(call), 10, "the call's end")
         assert (end.event, end.host, end.result) == ("completed", "h1", b'{"value":7}')
         assert end.detail["request_id"] == end.request_id
+
+
+@pytest.mark.req("RULE25", "RULE26")
+def test_a_question_is_answered_while_every_slot_is_busy(farm: Farm):
+    farm.wait_up(farm.start_worker("h1", concurrency=1))
+    with closing(ScriptedRun(farm)) as run:
+        call = run.open(seconds=600)
+        asked = questions.ask(farm.database, "h1", questions.RECOVER, run.run_id, call)
+        found = wait_until(lambda: questions.load_answer(farm.database, asked), 15, "the answer")
+        assert (found["proven"], found["reason"]) == (False, "no_agent_call")
 
 
 @pytest.mark.req("RULE36")
