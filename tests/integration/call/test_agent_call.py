@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from shared.hub.refs import pending_ref
+from shared.journal import read
 from shared.model.outcome import Status
-from tests.integration.call.desk import DONE, prompt
+from tests.integration.call.desk import DONE, SCHEMA, prompt
 from tests.repositories import git
 from tests.waiting import wait_until
+from workers.worktrees.history import read_history
 
 WRITES = {"out": [{"exec": "printf hello > made.txt"}]}
 HANG = {"hang": True}
@@ -29,8 +31,13 @@ def test_an_executor_call_leaves_its_answer_and_its_tree_on_the_hub(one):
     assert git(one.hub, "rev-parse", pending_ref(one.run_id, call.call_id) + "^{tree}") == pending
     started = one.fake.requests("thread/start")[0]["params"]
     assert started["sandbox"] == "workspace-write" and started["approvalPolicy"] == "never"
+    assert started["ephemeral"] is False and started["model"] == "gpt-test"
+    assert started["config"]["model_reasoning_effort"] == "low" and "developerInstructions" in started
     assert started["threadSource"] == f"crw:{one.run_id}/{call.call_id}/1"
+    asked = [line["method"] for line in one.fake.requests() if "method" in line]
+    assert asked.index("thread/start") < asked.index("thread/read") < asked.index("turn/start")
     turn = one.fake.requests("turn/start")[0]["params"]
+    assert turn["outputSchema"]["properties"] == SCHEMA["properties"]
     assert turn["clientUserMessageId"] == f"{call.call_id}/t1"
     assert turn["input"][0]["text"].startswith(f"crw-flow-op: {call.call_id}/t1\n")
     assert (ended.meta.turns, ended.meta.repair, ended.meta.host) == (1, False, "h1")
@@ -48,7 +55,8 @@ def test_a_continuation_goes_on_in_the_same_thread_and_directory(one):
     paths = [row.worktree_path for call in (first, second) for row in one.rows(call) if row.event == "placed"]
     assert paths[0] == paths[1] and (Path(paths[0]) / "made.txt.copy").read_text() == "hello"
     assert one.sent("thread/start") == 1
-    assert {turn["params"]["effort"] for turn in one.fake.requests("turn/start")} == {"low"}
+    pairs = {(turn["params"]["model"], turn["params"]["effort"]) for turn in one.fake.requests("turn/start")}
+    assert pairs == {("gpt-test", "low")}
 
 
 @pytest.mark.req("W15", "K21")
@@ -77,6 +85,7 @@ def test_an_answer_of_the_wrong_form_gets_one_repair_turn(one):
 def test_a_turn_without_an_answer_is_null_model(one):
     ended = one.run(prompt({"out": [{"msg": "thinking aloud", "phase": "commentary"}]}))
     assert (ended.status, ended.reason, ended.output) == (Status.NULL_MODEL, "no_answer", None)
+    assert one.sent("thread/turns/list") >= 1, "what no event brought was looked for in the server's own record"
 
 
 @pytest.mark.req("K13")
@@ -87,10 +96,13 @@ def test_a_call_without_a_schema_answers_with_text(one):
 
 @pytest.mark.req("W16", "A03", "T61")
 def test_a_reviewer_reads_a_checkout_of_its_own_and_leaves_no_tree(one):
-    call = one.open(prompt(DONE), role="reviewer")
+    one.run(prompt(WRITES, DONE))
+    history = read_history(read.load_node(one.database, one.run_id, "n1"))
+    call = one.open(prompt(WRITES, DONE), role="reviewer")
     assert one.work(call).status is Status.COMPLETED
-    assert one.fake.requests("thread/start")[0]["params"]["sandbox"] == "read-only"
-    assert "/calls/" in one.fake.requests("thread/start")[0]["params"]["cwd"]
+    assert read_history(read.load_node(one.database, one.run_id, "n1")) == history, "the executor's work is as it was"
+    assert one.fake.requests("thread/start")[-1]["params"]["sandbox"] == "read-only"
+    assert "/calls/" in one.fake.requests("thread/start")[-1]["params"]["cwd"]
     assert one.rows(call)[-1].pending_tree is None
 
 
@@ -165,7 +177,7 @@ def test_the_cap_on_turns_holds_the_call_before_anything_is_sent(make_worker):
     assert one.sent("turn/start") == 1
 
 
-@pytest.mark.req("W15")
+@pytest.mark.req("DEF3")
 def test_a_worktree_that_cannot_be_made_holds_the_call(make_worker):
     one = make_worker(setup="echo broken; exit 3")
     ended = one.run(prompt(DONE))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from shared.base.errors import BudgetSpent, RightLost, RowRefused, RunStopping, StoreError
@@ -142,6 +144,18 @@ def test_data_with_a_reserved_member_is_refused(farm: Farm) -> None:
     lease = farm.new_run()
     with pytest.raises(RowRefused, match="underscore"):
         farm.writer.submit(RunRows(lease, events=(NewEventRow("log", {"_kind": "x"}),)))
+
+
+@pytest.mark.req("J30")
+def test_a_row_of_the_flow_keeps_its_data_and_where_it_stands_as_reserved_members(farm: Farm) -> None:
+    lease = farm.new_run()
+    row = NewEventRow("log", {"text": "x"}, path="main", position=3, op="clock", label="l")
+    farm.writer.submit(RunRows(lease, events=(row,))).result()
+    ((stored,),) = farm.rows("select payload_json from flow_events")
+    reserved = {"_kind": "log", "_path": "main", "_position": 3, "_op": "clock", "_label": "l"}
+    assert json.loads(stored) == {"text": "x", **reserved}
+    (read_back,) = read.load(farm.database, lease.run_id)
+    assert isinstance(read_back, EventRow) and read_back.data == {"text": "x"}
 
 
 @pytest.mark.req("J26", "J27", "J28", "J29", "K01")

@@ -68,7 +68,7 @@ def test_rows_of_a_run_are_recognised_as_stored_member_by_member(farm: Farm) -> 
     assert second.count == 5
 
 
-@pytest.mark.req("RULE1", "RULE3")
+@pytest.mark.req("RULE1", "RULE3", "K05")
 def test_a_count_that_somebody_else_moved_is_no_right(farm: Farm) -> None:
     worker = farm.new_worker()
     opened = farm.open(farm.new_run())
@@ -108,7 +108,7 @@ def test_an_intent_that_waits_behind_a_stop_is_refused(farm: Farm) -> None:
     assert farm.rows("select count(*) from flow_calls where event = 'turn_requested'") == [(0,)]
 
 
-@pytest.mark.req("RULE47", "RULE3")
+@pytest.mark.req("RULE47", "RULE3", "K05", "J43")
 def test_after_a_takeover_the_old_scheduler_has_no_right(farm: Farm) -> None:
     old = farm.new_run()
     farm.rows("update farm_schedulers set state = 'dead' where scheduler_id = %(s)s returning 1", s=farm.scheduler)
@@ -122,7 +122,7 @@ def test_after_a_takeover_the_old_scheduler_has_no_right(farm: Farm) -> None:
         runs.take(farm.database, farm.scheduler, 5)
 
 
-@pytest.mark.req("RULE3")
+@pytest.mark.req("RULE3", "J43")
 def test_an_old_scheduler_that_waits_behind_a_takeover_is_refused(farm: Farm) -> None:
     lease = farm.new_run()
     row = RunRows(lease, events=(NewEventRow("log"),))

@@ -25,6 +25,23 @@ def test_a_page_ends_at_the_first_gap_and_says_whether_there_is_more(farm: Farm)
     assert read.load_after(farm.database, lease.run_id, 3, 10) == read.Page([], False)
 
 
+@pytest.mark.req("J43")
+def test_readers_write_nothing_also_about_a_run_that_is_none(farm: Farm) -> None:
+    lease = farm.new_run()
+    farm.open(lease)
+    counts = (
+        "select (select count(*) from flow_runs), (select count(*) from flow_calls), (select next_seq from flow_runs)"
+    )
+    before = farm.rows(counts)
+    for run_id in (lease.run_id, "raaaaaaaaaaaa"):
+        read.load(farm.database, run_id)
+        read.load_lean(farm.database, run_id)
+        read.load_after(farm.database, run_id, 0, 10)
+        read.load_node(farm.database, run_id, "n")
+    assert read.load(farm.database, "raaaaaaaaaaaa") == []
+    assert farm.rows(counts) == before
+
+
 @pytest.mark.req("J41", "RULE17", "J02")
 def test_a_watcher_beside_several_writers_sees_every_row_once_in_order(farm: Farm) -> None:
     lease = farm.new_run()

@@ -43,7 +43,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.req("RULE3", "RULE21", "RULE32", "RULE37", "J43")
+@pytest.mark.req("RULE3", "RULE21", "RULE32", "RULE37")
 def test_random_deaths_break_no_invariant(farm: Farm) -> None:
     random.seed(7)
     leases = [farm.new_run() for _ in range(4)]
