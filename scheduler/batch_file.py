@@ -64,8 +64,11 @@ def read_batch(lines: Iterable[bytes], defaults: Mapping[str, Any]) -> list[Line
 def _read_line(raw: bytes, number: int, defaults: Mapping[str, Any]) -> Wanted:
     try:
         value = json.loads(raw, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"line {number} is not JSON ({error}); write one object a line") from None
+    except RecursionError:
+        raise UsageError(f"line {number} is nested too deeply; put large inputs in the repository") from None
+    except ValueError as error:
+        # Python adds to some how a programmer would raise its limits.
+        raise UsageError(f"line {number} is not JSON ({str(error).split(';')[0]}); write one object a line") from None
     if not isinstance(value, dict):
         raise UsageError(f'line {number} is no JSON object; write for instance {{"script": "my_flow.py", …}}')
     members = {**{name: given for name, given in defaults.items() if given is not None}, **value}

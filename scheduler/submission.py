@@ -28,6 +28,9 @@ from shared.model.spec import RunSpec
 # What a role without `effort` asks for; unlike a model it means the same at every provider.
 DEFAULT_EFFORT = "medium"
 _MAX_ARGS_BYTES = 8 << 20
+_MAX_KEY_CHARACTERS = 200
+# What the journal's counter of turns holds.
+_MOST_TURNS = 2**31 - 1
 
 
 def new_key() -> str:
@@ -52,10 +55,11 @@ class Submission:
         """
         if wanted.backend not in BACKENDS:
             raise UsageError(f"there is no backend {wanted.backend!r}; use {', '.join(BACKENDS)}")
-        if wanted.max_turns is not None and wanted.max_turns < 1:
-            raise UsageError("max_turns is a number from 1 on; leave it out for no cap")
-        if wanted.key is not None and not 0 < len(wanted.key) <= 200:
-            raise UsageError("a key has 1 to 200 characters; shorten it")
+        if wanted.max_turns is not None and not 0 < wanted.max_turns <= _MOST_TURNS:
+            raise UsageError(f"max_turns is a number from 1 to {_MOST_TURNS}; leave it out for no cap")
+        if wanted.key is not None:
+            _check_key(wanted.key)
+        _check_names(wanted)
         _check_args(wanted.args)
         sources = self._script(wanted)
         hub = self._hub(wanted)
@@ -133,6 +137,30 @@ def roles_without_model(sources: Sources, roles: Mapping[str, Role]) -> list[str
 def model_mend(role: str) -> str:
     """Which line gives a role its model, and where to write it."""
     return f'write [roles.{role}] and below it model = "<name of a model>" in {config_file() or "crw.toml"}'
+
+
+def _check_key(key: str) -> None:
+    # It is printed as one word of a line, and the journal keeps neither a NUL nor half a character.
+    if not 0 < len(key) <= _MAX_KEY_CHARACTERS:
+        raise UsageError(f"a key has 1 to {_MAX_KEY_CHARACTERS} characters; shorten it")
+    if not key.isprintable():
+        raise UsageError(f"the key {key!r} has characters that cannot be shown; use printable ones")
+
+
+def _check_names(wanted: Wanted) -> None:
+    """Refuse names that are no text: a command line's bytes that are not UTF-8 arrive as lone surrogates."""
+    names = {
+        "script": str(wanted.script),
+        "repo": wanted.repo,
+        "base": wanted.base or "",
+        "target": wanted.target or "",
+        "label": wanted.label or "",
+    }
+    for what, name in names.items():
+        if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
+            raise UsageError(f"{what} {name!r} is no UTF-8 text; give it a name that is")
+    if not wanted.repo:
+        raise UsageError("repo is empty; give the path or URL of a git repository with --repo")
 
 
 def _check_args(args: Any) -> None:

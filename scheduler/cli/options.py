@@ -62,8 +62,11 @@ def parse_json(text: str, source: str) -> Any:
             f"{source} is not JSON: {error.msg} at line {error.lineno} column {error.colno}; "
             """write for instance --args '{"goal": "..."}'"""
         ) from None
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{source} is not JSON: {error}") from None
+    except RecursionError:
+        raise UsageError(f"{source} is not JSON the farm reads: it is nested too deeply; put large inputs in the repository") from None
+    except ValueError as error:
+        # Python adds to some how a programmer would raise its limits.
+        raise UsageError(f"{source} is not JSON: {str(error).split(';')[0]}") from None
 
 
 def _refuse_constant(token: str) -> Any:

@@ -151,7 +151,15 @@ def _replace(value: Any, of_result: Callable[[CallResult], Any]) -> Any:
     if isinstance(value, CallResult):
         return of_result(value)
     if isinstance(value, Mapping):
+        texts = {_key(key): _replace(member, of_result) for key, member in value.items()}
+        if len(texts) == len(value):
+            return texts
         return {key: _replace(member, of_result) for key, member in value.items()}
     if isinstance(value, (list, tuple)):
         return [_replace(member, of_result) for member in value]
     return value
+
+
+def _key(key: Any) -> Any:
+    """A key as JSON has it: `flow.parallel` takes numbers as keys, and its results may be returned as they are."""
+    return str(key) if isinstance(key, int) and not isinstance(key, bool) else key

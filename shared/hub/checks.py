@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from shared.base.errors import GitError, UsageError
+from shared.base.errors import CommandFailed, UsageError
 from shared.hub.git import Git
 from shared.hub.refs import BRANCHES
 
@@ -75,7 +75,9 @@ def check_target_name(git: Git, target: str, branches: Mapping[str, str]) -> Non
     Raises:
         UsageError: no branch name, or one that another branch's name stands in the way of.
     """
-    if git.run("/", "check-ref-format", BRANCHES + target, check=False).exit_status != 0 or target.startswith("-"):
+    # git makes no branch HEAD, and nobody could name one: the word means what is checked out.
+    unusable = target.startswith("-") or target == "HEAD"
+    if unusable or git.run("/", "check-ref-format", BRANCHES + target, check=False).exit_status != 0:
         raise UsageError(f"{target!r} is no branch name; choose one such as crw/result with --target")
     name = BRANCHES + target
     for other in branches:
@@ -122,7 +124,7 @@ def check_push(git: Git, repository: Path, hub_url: str, commit: str, probe: str
     try:
         git.run(repository, "push", "--quiet", "--no-verify", "--", hub_url, f"{commit}:{probe}")
         git.run(repository, "push", "--quiet", "--no-verify", "--", hub_url, f":{probe}")
-    except GitError as error:
+    except CommandFailed as error:
         raise UsageError(
             f"{shown} does not take a push from here ({error}); give this account write access and try again"
         ) from None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from shared.base.errors import GitError, UsageError
+from shared.base.errors import CommandFailed, UsageError
 from shared.base.log import mask_url
 from shared.hub.checks import check_content, check_kind, check_push, check_target_name, check_target_of_path
 from shared.hub.git import Git
@@ -25,6 +25,8 @@ from shared.hub.refs import BRANCHES, NAMESPACE, parse_listing
 _SCP_LIKE = re.compile(r"[^/:]+:.*")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _CHECK_TIMEOUT_SECONDS = 300.0
+# A hub that takes a connection and then says nothing; the listing alone is small also for a large one.
+_LIST_TIMEOUT_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def _check_url(git: Git, url: str, base: str | None, target: str | None) -> Hub:
         raise UsageError(f"{shown} is no repository; give the path or URL of one with --repo")
     try:
         advertised = _advertised(git, url)
-    except GitError as error:
+    except CommandFailed as error:
         raise UsageError(f"{shown} cannot be read ({error}); check the URL and this account's access") from None
     if not advertised:
         raise UsageError(f"{shown} has no commit yet; push a first commit and try again")
@@ -131,7 +133,7 @@ def _check_url(git: Git, url: str, base: str | None, target: str | None) -> Hub:
 
 
 def _advertised(git: Git, url: str) -> dict[str, str]:
-    return parse_listing(git.run("/", "ls-remote", "--", url).line)
+    return parse_listing(git.run("/", "ls-remote", "--", url, timeout_seconds=_LIST_TIMEOUT_SECONDS).line)
 
 
 def _fetch_base(git: Git, repository: Path, url: str, base: str | None, advertised: dict[str, str]) -> str | None:

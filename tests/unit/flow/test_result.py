@@ -1,0 +1,20 @@
+"""A script's values as JSON data."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.flow.result import as_data, as_evidence
+from shared.base.canonical import canonical_bytes
+
+
+@pytest.mark.parametrize("form", [as_data, as_evidence])
+def test_the_numbers_that_key_the_items_of_a_join_become_texts(form) -> None:
+    assert form({0: {"a": 1}, 1: [{2: "x"}]}) == {"0": {"a": 1}, "1": [{"2": "x"}]}
+
+
+def test_a_number_and_its_text_as_keys_of_one_object_stay_and_are_refused_as_data() -> None:
+    value = as_data({1: "a", "1": "b"})
+    assert value == {1: "a", "1": "b"}, "neither item may be lost silently"
+    with pytest.raises(TypeError, match="key is a string"):
+        canonical_bytes(value)
