@@ -13,6 +13,7 @@ from deploy.health import scheduler_is_up, worker_is_up
 from deploy.laptop import START_SECONDS, Laptop, Stopped, stop_on_signals
 from deploy.processes import ChildDied, program
 from deploy.scripted import as_variables, scripted_settings, start_model
+from shared.base.disk import check_room
 from shared.base.errors import UsageError
 from shared.base.log import mask_url
 from shared.base.running_farm import RunningFarm
@@ -33,9 +34,10 @@ def run_up(settings: Settings, *, scripted: bool = False, say: Callable[[str], N
         0 after a signal, 1 when a process died (its log's end was said).
 
     Raises:
-        UsageError: another farm is configured, another `crw up` runs, or the directory cannot be used.
+        UsageError: another farm is configured, another `crw up` runs, or the directory cannot be used or is too full.
         EmbeddedError: a bundled server did not start.
     """
+    check_room(settings.state_dir, settings.min_free_bytes)
     # The lock first: with another `crw up` running, its addresses would pass for configured ones.
     farm = RunningFarm(settings.state_dir)
     for name, url in (("database_url", settings.database_url), ("broker_url", settings.broker_url)):

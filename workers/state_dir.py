@@ -14,13 +14,13 @@ import fcntl
 import json
 import os
 import secrets
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from shared.base.disk import check_room, free_bytes
 from shared.base.errors import UsageError
 from shared.base.log import get_logger
 
@@ -74,11 +74,7 @@ class StateDirectory:
             raise UsageError(
                 f"state_dir {path} cannot be written ({error.strerror}); name one that can, with CRW_STATE_DIR"
             ) from None
-        if self.free_bytes() < min_free_bytes:
-            raise UsageError(
-                f"state_dir {path} has {self.free_bytes() >> 20} MiB free and needs {min_free_bytes >> 20} MiB; "
-                "free some or lower min_free_bytes"
-            )
+        check_room(path, min_free_bytes)
         self._take_lock()
         self._write_record(host, ProcessName.of(os.getpid()))
         self._space_file = path / "space-alarm"
@@ -98,7 +94,7 @@ class StateDirectory:
 
     def free_bytes(self) -> int:
         """Free space where the directory lies."""
-        return shutil.disk_usage(self.path).free
+        return free_bytes(self.path)
 
     def close(self) -> None:
         """Let the lock go; a child that inherited it still has it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 import traceback
@@ -18,6 +19,7 @@ EXIT_UNUSABLE = 2
 EXIT_INTERRUPTED = 130
 # A fault of the program itself is neither the run's error (1) nor the user's (2).
 EXIT_FAULT = 70
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 _COMMANDS = {
     "demo": ("scheduler.cli.demo", "the main job on services that come along; leaves nothing running"),
@@ -62,11 +64,19 @@ def run(arguments: Sequence[str]) -> int:
         return _refuse(_usage_sentence(error), "usage", as_json)
     except CrwError as error:
         return _refuse(str(error), error.reason, as_json)
+    except OSError as error:
+        if error.errno not in _DISK_FULL:
+            return _confess()
+        return _refuse(f"nothing more can be written ({error}); free space and try again", "disk_full", as_json)
     except Exception:  # noqa: BLE001 - the last frame of the program: whatever came this far is a fault of ours
-        traceback.print_exc()
-        print("crw: this is a fault in crw itself; nothing more is known than what stands above", file=sys.stderr)
-        return EXIT_FAULT
+        return _confess()
     return status if isinstance(status, int) else EXIT_DONE
+
+
+def _confess() -> int:
+    traceback.print_exc()
+    print("crw: this is a fault in crw itself; nothing more is known than what stands above", file=sys.stderr)
+    return EXIT_FAULT
 
 
 def _refuse(sentence: str, reason: str, as_json: bool) -> int:

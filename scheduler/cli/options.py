@@ -63,7 +63,9 @@ def parse_json(text: str, source: str) -> Any:
             """write for instance --args '{"goal": "..."}'"""
         ) from None
     except RecursionError:
-        raise UsageError(f"{source} is not JSON the farm reads: it is nested too deeply; put large inputs in the repository") from None
+        raise UsageError(
+            f"{source} is not JSON the farm reads: it is nested too deeply; put large inputs in the repository"
+        ) from None
     except ValueError as error:
         # Python adds to some how a programmer would raise its limits.
         raise UsageError(f"{source} is not JSON: {str(error).split(';')[0]}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -87,3 +88,16 @@ def test_help_imports_no_command_and_no_library_of_a_command():
     ).stdout
     assert listed.endswith("[]\n")
     assert "one scheduler process" in listed
+
+
+@pytest.mark.req("K71")
+def test_a_disk_that_is_full_is_no_fault_of_the_program(raising, capsys):
+    raising(OSError(errno.ENOSPC, "No space left on device"))
+    assert program.run(["flow", "ps"]) == 2
+    assert "free space and try again" in capsys.readouterr().err
+
+
+def test_another_error_of_the_system_is_one(raising, capsys):
+    raising(OSError(errno.EBADF, "Bad file descriptor"))
+    assert program.run(["flow", "ps"]) == 70
+    assert "Traceback" in capsys.readouterr().err

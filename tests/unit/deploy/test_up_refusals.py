@@ -37,3 +37,10 @@ def test_a_state_directory_that_cannot_be_made_is_refused(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UsageError, match="CRW_STATE_DIR"):
         run_up(_settings(tmp_path / "file" / "state"))
+
+
+@pytest.mark.req("K71", "RULE6")
+def test_a_disk_with_too_little_room_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="MiB free and needs"):
+        run_up(Settings(state_dir=tmp_path / "not" / "yet", min_free_bytes=1 << 60))
+    assert not (tmp_path / "not").exists()
