@@ -48,6 +48,16 @@ def show(figures: list[Figure]) -> None:
             print(f"{figure.key}: {figure.limits}")
 
 
+def write(figures: list[Figure], *, keep: bool) -> None:
+    """build/bench.json; with `keep` the figures of earlier runs stay beside these."""
+    target = ROOT / "build" / "bench.json"
+    target.parent.mkdir(exist_ok=True)
+    kept = json.loads(target.read_text())["figures"] if keep and target.exists() else {}
+    kept |= {figure.key: {**asdict(figure), "reached": figure.reached} for figure in figures}
+    machine = {"cores": os.cpu_count(), "python": sys.version.split()[0]}
+    target.write_text(json.dumps({"machine": machine, "repetitions": REPETITIONS, "figures": kept}, indent=2) + "\n")
+
+
 def main() -> int:
     """Measure, show, write."""
     parser = argparse.ArgumentParser()
@@ -66,15 +76,11 @@ def main() -> int:
             print(f"measuring {name} ...", file=sys.stderr, flush=True)
             try:
                 figures += MEASURES[name](bench)
+                # After each: a run that is broken off keeps what it has measured.
+                write(figures, keep=bool(options.names))
             except Exception:  # noqa: BLE001 - one measure that breaks must not cost the others' figures
                 traceback.print_exc()
                 failed.append(name)
-    target = ROOT / "build" / "bench.json"
-    target.parent.mkdir(exist_ok=True)
-    kept = {} if not options.names or not target.exists() else json.loads(target.read_text())["figures"]
-    kept |= {figure.key: {**asdict(figure), "reached": figure.reached} for figure in figures}
-    machine = {"cores": os.cpu_count(), "python": sys.version.split()[0]}
-    target.write_text(json.dumps({"machine": machine, "repetitions": REPETITIONS, "figures": kept}, indent=2) + "\n")
     show(figures)
     if failed:
         print(f"not measured: {', '.join(failed)}", file=sys.stderr)
