@@ -36,6 +36,7 @@ from workers.claim import Hands
 from workers.cleaning import clean_and_answer
 from workers.duties import Slots, StopFlags
 from workers.ending import Ending
+from workers.health import Health
 from workers.incarnation import Incarnation
 from workers.ops.builtin import register_builtin
 from workers.ops.run import run_op
@@ -49,6 +50,7 @@ from workers.worktrees.mirror import Mirrors
 
 # More calls than this share connections: each needs one for some milliseconds at a time.
 _POOLED_CONNECTIONS = 16
+_CHECK_SECONDS = 3.0
 log = get_logger()
 
 
@@ -85,6 +87,7 @@ class Application:
             account=appserver.account_digest(),
             on_dead=lambda: self._ending.die(),
             on_orphan=self._let_go,
+            look_age=lambda: self._slots.look_age(),
         )
         incarnation.register(database)
         mirrors = Mirrors(settings.state_dir, Git(settings.git.timeout_seconds))
@@ -115,6 +118,7 @@ class Application:
         start_thread(self._queues.watch_loop, "queues")
         start_thread(lambda: self.worker.progress.loop(self.worker.stopping), "progress")
         ending = start_thread(self._ending.loop, "ending")
+        start_thread(lambda: self._health().loop(self.worker.stopping.wait), "health")
         app = self._celery()
         options = worker_options(self.worker.host, self.settings.concurrency, self._queues.names())
         celery_worker = app.Worker(**options)
@@ -126,6 +130,24 @@ class Application:
             self._ending.ask(celery_worker.exitcode or 1)
         ending.join()
         raise AssertionError("the thread that ends this process came back")
+
+    def _health(self) -> Health:
+        worker = self.worker
+
+        def database_answers() -> bool:
+            try:
+                worker.database.check(_CHECK_SECONDS)
+            except StoreError:
+                return False
+            return True
+
+        return Health(
+            self.settings.lease_seconds,
+            look_age=self._slots.look_age,
+            lease_age=worker.incarnation.unconfirmed_seconds,
+            database_answers=database_answers,
+            end=self._ending.ask,
+        )
 
     def _celery(self) -> Celery:
         app = make_app(self.settings.broker_url or "")

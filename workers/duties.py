@@ -25,6 +25,11 @@ class Slots:
         self._worker = worker
         self._caller = caller
         self._last_message = 0.0
+        self._looked_at = time.monotonic()
+
+    def look_age(self) -> float:
+        """Seconds since this worker last looked for calls: what a dead consumer does not do."""
+        return time.monotonic() - self._looked_at
 
     def take_message(self, call_id: str, request_id: str) -> None:
         """What a message leads to. Waits for a slot: the calls that were asked for may have all of them."""
@@ -41,12 +46,14 @@ class Slots:
         pause = worker.settings.idle_claim_seconds
         while not worker.stopping.wait(min(pause, 1.0)):
             if time.monotonic() - self._last_message < pause or worker.incarnation.low_disk:
+                self._looked_at = time.monotonic()
                 continue
             try:
                 taken = self._take_claimable()
             except (StoreError, SQLAlchemyError) as error:
                 log.debug("not_asked", why=str(error))
                 continue
+            self._looked_at = time.monotonic()
             if not taken:
                 self._last_message = time.monotonic()
 

@@ -51,11 +51,13 @@ class Incarnation:
         account: str | None = None,
         on_dead: Callable[[], None],
         on_orphan: Callable[[str, int, str], None],
+        look_age: Callable[[], float | None] = lambda: None,
     ) -> None:
         """Prepare, without talking to anybody.
 
         Args:
             on_dead: called from the heartbeat when the database has declared this incarnation dead.
+            look_age: seconds since the worker last looked for calls, for those who list hosts.
             on_orphan: called with `(call id, fence, grant id)` of a claim of this worker that nobody here knows.
         """
         self.state = state
@@ -64,6 +66,7 @@ class Incarnation:
         self._hands = hands
         self._on_dead = on_dead
         self._on_orphan = on_orphan
+        self._look_age = look_age
         self._lease_seconds = settings.lease_seconds
         self._confirmed_until = 0.0
         self._stopped = threading.Event()
@@ -119,6 +122,10 @@ class Incarnation:
         """Whether the lease this process saw confirmed still runs: asked right before each request with an effect."""
         return boot_clock() < self._confirmed_until
 
+    def unconfirmed_seconds(self) -> float:
+        """How long ago the lease that this process saw confirmed ran out; 0 while it runs."""
+        return max(0.0, boot_clock() - self._confirmed_until)
+
     def takes_new(self) -> bool:
         """Whether this host takes calls that have no host yet."""
         return not (self.draining or self.low_disk)
@@ -168,7 +175,7 @@ class Incarnation:
         known = self._hands.claimed()
         if self._connection is None:
             self._connection = database.connect_raw(statement_timeout_seconds=_STATEMENT_TIMEOUT_SECONDS)
-        beat = hosts.beat(self._connection, self.worker_id, free_bytes)
+        beat = hosts.beat(self._connection, self.worker_id, free_bytes, look_age_seconds=self._look_age())
         if beat is None:
             return False
         held = hosts.held_by(self._connection, self.worker_id)

@@ -21,7 +21,8 @@ from shared.journal.roster import HostState, list_hosts
 def command(as_json: bool) -> None:
     """List the hosts of the farm: whether their worker lives, what it does, what it has.
 
-    BEAT is how long ago the worker was last heard of. CALLS are running, of so many
+    BEAT is how long ago the worker was last heard of, LOOK how long ago it last looked for
+    calls: a worker that beats and does not look ends itself. CALLS are running, of so many
     slots; STRANDED calls wait for their host to come back; NODES have their worktree there.
 
     \b
@@ -56,6 +57,11 @@ def beat_age_seconds(host: HostState, now: datetime) -> float | None:
     return (now - (host.lease_until - timedelta(seconds=host.lease_seconds))).total_seconds()
 
 
+def look_age_seconds(host: HostState, now: datetime) -> float | None:
+    """How long ago the worker last looked for calls."""
+    return None if host.looked_at is None else (now - host.looked_at).total_seconds()
+
+
 def hosts_table(hosts: Sequence[HostState], now: datetime) -> Table:
     """One line a host."""
     rows = tuple(
@@ -63,6 +69,7 @@ def hosts_table(hosts: Sequence[HostState], now: datetime) -> Table:
             host.host,
             state_of(host),
             duration(beat_age_seconds(host, now)),
+            duration(look_age_seconds(host, now)),
             f"{host.claimed}/{host.slots or 0}",
             str(host.stranded) if host.stranded else "",
             str(host.nodes) if host.nodes else "",
@@ -74,8 +81,21 @@ def hosts_table(hosts: Sequence[HostState], now: datetime) -> Table:
         )
         for host in hosts
     )
-    heads = ("HOST", "STATE", "BEAT", "CALLS", "STRANDED", "NODES", "FREE", "CODEX", "VERSION", "LABELS", "ACCOUNT")
-    return drop_empty(Table(heads, rows, frozenset({"BEAT", "CALLS", "STRANDED", "NODES", "FREE"})))
+    heads = (
+        "HOST",
+        "STATE",
+        "BEAT",
+        "LOOK",
+        "CALLS",
+        "STRANDED",
+        "NODES",
+        "FREE",
+        "CODEX",
+        "VERSION",
+        "LABELS",
+        "ACCOUNT",
+    )
+    return drop_empty(Table(heads, rows, frozenset({"BEAT", "LOOK", "CALLS", "STRANDED", "NODES", "FREE"})))
 
 
 def free_words(host: HostState) -> str:
@@ -88,12 +108,13 @@ def free_words(host: HostState) -> str:
 
 def host_record(host: HostState, now: datetime) -> dict[str, Any]:
     """A host as a JSON object."""
-    beat = beat_age_seconds(host, now)
+    beat, look = beat_age_seconds(host, now), look_age_seconds(host, now)
     return {
         "host": host.host,
         "state": state_of(host),
         "alive": host.alive,
         "beat_age_seconds": None if beat is None else round(beat, 1),
+        "look_age_seconds": None if look is None else round(look, 1),
         "slots": host.slots,
         "running": host.claimed,
         "stranded": host.stranded,

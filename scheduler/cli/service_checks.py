@@ -6,17 +6,19 @@ from datetime import UTC, datetime
 
 from sqlalchemy import text
 
+from scheduler.cli.host_ls import beat_age_seconds, look_age_seconds
 from scheduler.cli.machine_checks import FAILED, NOTE, OK, Check
 from shared.base.errors import CrwError, HistoryChanged, SchemaMismatch, StoreError
 from shared.base.log import mask_url
 from shared.base.settings import Settings
 from shared.broker.client import check as check_broker
-from shared.journal.database import SCHEMA_VERSION, Database
+from shared.journal.database import SCHEMA_VERSION, Database, clock
 from shared.journal.roster import list_hosts
 
 GIVE_UP_SECONDS = 5.0
 _POSTGRES_AT_LEAST = 170000
 _SKEW_SECONDS = 5.0
+_DEAF_SECONDS = 120.0
 
 
 def check_services(settings: Settings) -> list[Check]:
@@ -88,11 +90,27 @@ def _check_server(database: Database, where: str) -> list[Check]:
 
 
 def _check_farm(database: Database) -> list[Check]:
-    hosts = list_hosts(database)
-    up = [host.host for host in hosts if host.state == "up"]
+    hosts, now = list_hosts(database), clock(database)
+    up = [host for host in hosts if host.alive and host.state != "lost"]
     if not up:
         return [Check("hosts", NOTE, "no worker is up; runs wait", "start 'crw worker'")]
-    return [Check("hosts", OK, f"{len(up)} up: {', '.join(up)}")]
+    told = ", ".join(f"{host.host} (beat {_ago(beat_age_seconds(host, now))})" for host in up)
+    checks = [Check("hosts", OK, f"{len(up)} up: {told}")]
+    for host in up:
+        look = look_age_seconds(host, now)
+        if look is not None and look > _DEAF_SECONDS:
+            said = f"{host.host} beats and looked for calls {_ago(look)}"
+            checks.append(Check("consumer", FAILED, said, f"restart 'crw worker' on {host.host}"))
+    silent = [host.host for host in hosts if not host.alive and host.worker_state in ("up", "draining")]
+    if silent:
+        checks.append(
+            Check("hosts", NOTE, f"silent: {', '.join(silent)}", "look at their machines, or restart 'crw worker'")
+        )
+    return checks
+
+
+def _ago(seconds: float | None) -> str:
+    return "unknown" if seconds is None else f"{max(0.0, seconds):.0f} s ago"
 
 
 def _check_broker(settings: Settings) -> Check:

@@ -65,6 +65,7 @@ farm_workers = Table(
     big_column("free_bytes", null=True),
     big_column("min_free_bytes"),
     time_column("started_at"),
+    time_column("looked_at", null=True),
 )
 Index(
     "one_live_worker_a_host",

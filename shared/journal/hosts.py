@@ -125,14 +125,26 @@ def _free(connection: Connection, workers: list[str], *, crashes: int = 1) -> li
     return free(connection, calls, crashes=crashes)
 
 
-def beat(connection: Any, worker_id: str, free_bytes: int | None, state: str = "up") -> Beat | None:
+def beat(
+    connection: Any,
+    worker_id: str,
+    free_bytes: int | None,
+    state: str = "up",
+    *,
+    look_age_seconds: float | None = None,
+) -> Beat | None:
     """Renew a worker's lease. `connection` is `Database.connect_raw(statement_timeout_seconds=3)`.
+
+    Args:
+        look_age_seconds: how long ago the worker last looked for calls.
 
     Returns:
         None when this worker was declared dead: it has to end its App Server and itself.
     """
     with connection.cursor() as cursor:
-        cursor.execute(farm.BEAT, {"worker": worker_id, "free": free_bytes, "state": state})
+        cursor.execute(
+            farm.BEAT, {"worker": worker_id, "free": free_bytes, "state": state, "look_age": look_age_seconds}
+        )
         row = cursor.fetchone()
         return Beat(*row) if row else None
 

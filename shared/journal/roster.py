@@ -28,6 +28,7 @@ class HostState:
     pid: int | None
     started_at: datetime | None
     lease_until: datetime | None
+    looked_at: datetime | None
     lease_seconds: float | None
     account: str | None
     alive: bool

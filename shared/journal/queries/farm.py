@@ -63,6 +63,7 @@ def new_worker() -> TextClause:
 BEAT = """
 update farm_workers set beat = beat + 1, lease_until = clock_timestamp() + lease_seconds * interval '1 s',
   free_bytes = %(free)s,
+  looked_at = coalesce(clock_timestamp() - cast(%(look_age)s as float8) * interval '1 s', looked_at),
   state = case when (select h.state from farm_hosts h where h.host = farm_workers.host) = 'draining' then 'draining'
     else %(state)s end
 where worker_id = %(worker)s and state in ('up', 'draining') returning beat, state, lease_until, lease_seconds
@@ -134,7 +135,7 @@ def list_hosts() -> TextClause:
     """Every host with its newest worker and what it holds."""
     return text("""
         select h.host, h.state, h.machine, h.labels, h.host_id, w.worker_id, w.state as worker_state, w.slots,
-          w.codex_version, w.version, w.free_bytes, w.min_free_bytes, w.pid, w.started_at, w.lease_until,
+          w.codex_version, w.version, w.free_bytes, w.min_free_bytes, w.pid, w.started_at, w.lease_until, w.looked_at,
           w.lease_seconds, h.account,
           coalesce(w.lease_until > clock_timestamp() and w.state in ('up', 'draining'), false) as alive,
           (select count(*) from call_claims c where c.worker_id = w.worker_id and c.state = 'claimed') as claimed,
