@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := build/peers
 
-.PHONY: demo test lint contract bench clean
+.PHONY: demo test lint contract drill bench clean
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "crw-farm needs Python 3.11 to 3.13; name one: make PYTHON=python3.11")'
@@ -28,6 +28,10 @@ lint: $(VENV)/.installed
 # The same cases on the fake host and on every supported App Server; fetches those that are not here yet.
 contract: $(VENV)/.installed
 	$(BIN)/python -m tests.contract
+
+# Every row kind, every boundary, every fault: what dies there changes no result; build/drill.json.
+drill: $(VENV)/.installed
+	$(BIN)/python -m tests.drill
 
 # Every figure against its peer, on services of its own: a table, and build/bench.json.
 bench: $(VENV)/.installed $(PEERS)/.installed

@@ -92,11 +92,14 @@ class Farm:
     `start_scheduler` take more for one of them.
     """
 
-    def __init__(self, directory: Path, postgres: Postgres, database_url: str, **settings: Any) -> None:
+    def __init__(
+        self, directory: Path, postgres: Postgres, database_url: str, *, upgraded: bool = False, **settings: Any
+    ) -> None:
         self.directory = directory
         self.postgres = postgres
         self.database_url = database_url
-        upgrade(database_url)
+        if not upgraded:
+            upgrade(database_url)
         self.database = Database(database_url, process="test")
         self.valkey = Valkey(directory / "valkey")
         self.valkey.start()

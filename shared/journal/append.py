@@ -21,7 +21,6 @@ from queue import SimpleQueue
 
 import psycopg2
 
-from shared.base.crashpoint import crashpoint
 from shared.base.errors import RightLost, StoreError
 from shared.base.log import get_logger
 from shared.journal.database import Database
@@ -143,9 +142,6 @@ class JournalWriter:
             group = [item for item in group if not self._refuse_failed(item)]
             if not group:
                 return
-            for item in group:
-                for event in item.encoded.words:
-                    crashpoint(f"before:{event}")
             try:
                 verdicts = self._connection.send([(item.right, item.encoded) for item in group])
             except psycopg2.Error as error:
@@ -161,9 +157,6 @@ class JournalWriter:
                     item.right.failed = True
                     item.outcome = error
                 return
-            for item in group:
-                for event in item.encoded.words:
-                    crashpoint(f"after:{event}")
             again = [item for item, verdict in zip(group, verdicts, strict=True) if not _settle(item, verdict)]
             if len(again) == len(group):
                 # What stood in the way passed between two looks; the next try finds out.

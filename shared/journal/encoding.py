@@ -101,7 +101,9 @@ def _encode_run(member: RunRows) -> Encoded:
             **_place(opening), "run": made.run_id, "effect": opening.effect, "pin": opening.pin_host,
             "role": row.get("role"), "label": row.get("label"), "deadline": opening.deadline_seconds,
         })  # fmt: skip
-    made.words = tuple(row["event"] for row in (*made.events, *made.rows))
+    # `withdrawn` rows are written by the database itself.
+    withdrawn = ("withdrawn",) if member.withdraw else ()
+    made.words = (*withdrawn, *(row["event"] for row in (*made.events, *made.rows)))
     made.intent = member.intent or bool(member.opens)
     made.withdraw = member.withdraw
     made.finish = member.finish

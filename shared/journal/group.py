@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg2
 
+from shared.base.crashpoint import crashpoint
 from shared.base.errors import BudgetSpent, RightLost, RowRefused, RunStopping, StoreError
 from shared.journal.database import Database, is_lost, is_retryable
 from shared.journal.encoding import Encoded
@@ -94,8 +95,11 @@ class AppendConnection:
                 if self._connection is None:
                     self._connection = self._database.connect_raw()
                 with self._connection.cursor() as cursor:
+                    self._pass_points("before", group)
                     cursor.execute(APPEND, parameters)
                     answer = cursor.fetchone()
+                    if answer[1]:
+                        self._pass_points("after", group)
                     return _written(group, *answer) if answer[1] else self._judge(cursor, group, parameters, repeated)
             except psycopg2.Error as error:
                 if not is_retryable(error):
@@ -107,6 +111,15 @@ class AppendConnection:
                     raise self._database.unavailable(error) from error
             time.sleep(pause * random.uniform(0.5, 1.5))
             pause = min(_LONGEST_PAUSE_SECONDS, pause * 2)
+
+    def _pass_points(self, when: str, group: Group) -> None:
+        for _, encoded in group:
+            for event in encoded.words:
+                crashpoint(f"{when}:{event}", self._cut)
+
+    def _cut(self) -> None:
+        self._connection.close()
+        raise psycopg2.OperationalError("the connection was cut at a named point")
 
     def _drop_connection(self) -> None:
         if self._connection is not None:

@@ -2,7 +2,7 @@
 
 Shape of a fault in `faults.json`: `method` of the request it strikes, `at` how often
 that method must have come to this process before (default 0), `times` (default 1),
-and `do`:
+`once` that it strikes once in all processes of this fake, and `do`:
 
     drop        take it, do it, answer nothing
     lose        never see it
@@ -43,9 +43,19 @@ class Faults:
             return None
         for fault in faults:
             first = fault.get("at", 0)
-            if fault["method"] == method and first <= number < first + fault.get("times", 1):
+            if fault["method"] == method and first <= number < first + fault.get("times", 1) and self._is_due(fault):
                 return dict(fault)
         return None
+
+    def _is_due(self, fault: dict[str, Any]) -> bool:
+        if not fault.get("once"):
+            return True
+        mark = self._file.with_name(f"struck-{fault['method'].replace('/', '-')}-{fault['do']}")
+        try:
+            mark.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
 
 
 class Log:

@@ -23,7 +23,7 @@ def killed_at(name: str, work: Callable[[], Any]) -> bool:
     """Do `work` in a child process that dies at the crash point; whether it did."""
     child = os.fork()
     if child == 0:
-        crashpoint._AT = name
+        crashpoint.arm({"CRW_CRASH_AT": name})
         try:
             work()
         finally:
