@@ -61,10 +61,14 @@ def claims_of_workers() -> TextClause:
 
 # Locks: the claims over their deadline by more than a lease, by call id, those of nobody else's transaction.
 def claims_overdue() -> TextClause:
-    """Lock claimed calls whose holder should have ended them long ago."""
+    """Lock claimed calls whose holder should have ended them long ago.
+
+    Each holder gets twice as long as the one before: one that was merely slow to end would be replaced for ever.
+    """
     return text("""
         select call_id from call_claims where state = 'claimed'
-          and claimed_at + deadline_seconds * interval '1 s' + :grace * interval '1 s' < clock_timestamp()
+          and claimed_at + (deadline_seconds + :grace * power(2, least(crashes, 12))) * interval '1 s'
+            < clock_timestamp()
         order by call_id for no key update skip locked""")
 
 
