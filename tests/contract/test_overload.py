@@ -14,7 +14,7 @@ from tests.contract.hosts import ContractHost, final
 from workers.appserver import rpc
 
 _UNBOUND = 200
-_BURST = 96
+_BURST = 80
 
 
 def _loaded(host: ContractHost) -> Iterator[str]:
