@@ -32,7 +32,7 @@ from shared.journal.database import Database, clock
 from shared.journal.read import load_call, load_lean, open_calls
 from shared.journal.replay import read_call_result
 from shared.journal.roster import list_hosts
-from shared.journal.runs import load_spec
+from shared.journal.runs import RunState, load_spec
 from shared.model.call_state import read_settlement
 from shared.model.outcome import Ended
 from shared.model.rows import CallRow
@@ -72,6 +72,7 @@ def _show_run(farm: Farm, run: RunId, as_json: bool) -> None:
     why = recover_words(rows)
     why |= {one.call_id: waiting_words(one, view.silent, able) for one in open_calls(farm.database, run)}
     extra: dict[str, Any] = {
+        "quarantine": quarantine_words(state),
         "workflow": spec.workflow,
         "repository": mask_url(spec.hub),
         "base": spec.base,
@@ -132,3 +133,13 @@ def _log_lines(database: Database, ended: Ended) -> list[str]:
     digest = ended.output.get("log_digest") if isinstance(ended.output, dict) else None
     data = artifacts.load(database, digest) if isinstance(digest, str) else None
     return [] if data is None else log_lines(data)
+
+
+def quarantine_words(state: RunState) -> str | None:
+    """Why a run was set aside and what to type; None for one that was not."""
+    if state.state != "quarantined":
+        return None
+    return (
+        f"taken {state.takes_without_progress} times without progress: its script broke or blocked the schedulers that "
+        f"drove it, or they died; look for the reason in their logs, then end it with 'crw flow cancel {state.run_id}'"
+    )

@@ -39,7 +39,8 @@ def state_words(one: RunSummary) -> str:
     """The state of a run; a stop that is set, or how it ended, is said with it."""
     if one.state == "ended":
         return end_words(str(one.status), one.error_kind)
-    return f"{one.state}, {one.stop} asked" if one.stop else one.state
+    state = f"{one.state} (no progress)" if one.state == "quarantined" else one.state
+    return f"{state}, {one.stop} asked" if one.stop else state
 
 
 def summary_record(one: RunSummary, now: datetime) -> dict[str, Any]:

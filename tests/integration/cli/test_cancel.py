@@ -186,3 +186,21 @@ def test_many_cancels_at_once_write_one_end_row(crw: Crw, database: Database):
     for thread in threads:
         thread.join()
     assert len(finished(database, run)) == 1
+
+
+@pytest.mark.req("RULE24", "RULE28")
+def test_a_quarantined_run_says_why_and_is_ended_by_the_command_although_schedulers_live(
+    crw: Crw, journal: JournalFarm, database: Database
+):
+    lease = journal.new_run()
+    for _ in range(runs.TAKES_BEFORE_QUARANTINE):
+        runs.let_go(database, lease, broke=True)
+        taken = runs.take(database, journal.scheduler, 1)
+        lease = taken[0].lease if taken else lease
+    state = runs.run_state(database, lease.run_id)
+    assert state is not None and state.state == "quarantined"
+    assert "quarantined (no progress)" in crw("flow", "ps").out
+    shown = crw("flow", "show", lease.run_id).out
+    assert "3 times without progress" in shown and "crw flow cancel" in shown
+    assert crw("flow", "cancel", lease.run_id).status == 0
+    assert len(finished(database, lease.run_id)) == 1
