@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks import farm_speed, journal_speed, replay
+from tests.benchmarks import farm_speed, journal_speed, memory, replay
 from tests.benchmarks.bench import REPETITIONS, Bench, Figure
 from tests.farm import ROOT
 
@@ -30,6 +30,7 @@ MEASURES: dict[str, Callable[[Bench], list[Figure]]] = {
     "replay": replay.replay,
     "writing": journal_speed.writing,
     "growth": journal_speed.growth,
+    "memory": memory.waiting_calls,
 }
 
 
