@@ -1,7 +1,10 @@
-"""What every test has: `--req`, which lists the requirement lines and rules with the tests that show them."""
+"""What every test has: a home of its own, and `--req`, which lists requirement lines and rules with their tests."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections import defaultdict
 
 import pytest
@@ -18,6 +21,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     # Options are read before a folder's own conftest is: those of the contract suite stand here.
     parser.addoption("--hosts", help="hosts of the contract suite: fake and App Server versions, with commas between")
     parser.addoption("--contract-report", help="file for the contract suite's counts by host")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # What a person's shell profile and git configuration do must not be part of any test: the App Server
+    # runs the login shell, and git reads its user's settings. Every child process inherits this home.
+    home = tempfile.mkdtemp(prefix="crw-test-home-")
+    os.environ["HOME"] = home
+    config.add_cleanup(lambda: shutil.rmtree(home, ignore_errors=True))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
