@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -69,7 +70,8 @@ def crashpoint(name: str, cut: Callable[[], None] | None = None) -> None:
     if variable == "CRW_CRASH_AT":
         os.kill(os.getpid(), signal.SIGKILL)
     elif variable == "CRW_STOP_AT":
-        os.kill(os.getpid(), signal.SIGSTOP)
+        # To this very thread: another one may take what the process is sent, and this one would go on meanwhile.
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
     elif cut is not None:
         cut()
 

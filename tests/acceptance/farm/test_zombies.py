@@ -70,7 +70,7 @@ def pause(seconds: float) -> None:
 def test_a_push_that_was_under_way_moves_no_target_after_a_cancel(farm: Farm, tmp_path: Path):
     hub = SlowHub(tmp_path)
     worker = farm.start_worker("h1")
-    farm.wait_up(farm.start_scheduler(), worker)
+    farm.wait_up(farm.start_scheduler(), worker, deadline_seconds=60)
     run_id = hub.submit(farm)
     worker.signal(signal.SIGSTOP)
     assert cancel(farm, run_id, "--wait", str(2 * LEASE_SECONDS)).wait(60) == 0
@@ -89,7 +89,7 @@ def test_a_push_that_was_under_way_moves_no_target_after_a_cancel(farm: Farm, tm
 def test_a_push_that_was_under_way_moves_no_target_after_a_takeover(farm: Farm, tmp_path: Path):
     hub = SlowHub(tmp_path)
     worker = farm.start_worker("h1")
-    farm.wait_up(farm.start_scheduler(), worker)
+    farm.wait_up(farm.start_scheduler(), worker, deadline_seconds=60)
     run_id = hub.submit(farm)
     worker.kill()
     farm.wait_up(farm.start_worker("h1"))
@@ -107,10 +107,10 @@ def test_a_push_that_was_under_way_moves_no_target_after_a_takeover(farm: Farm, 
 def test_a_worker_that_wakes_up_after_its_lease_adds_no_turn_and_no_row(farm: Farm, tmp_path: Path, point: str):
     fake, hub = install(tmp_path), make_bare_hub(tmp_path / "hub.git")
     settings = worker_settings(fake)
-    frozen = farm.start_worker("h1", freeze_at=point, **settings)
-    farm.wait_up(farm.start_scheduler(), frozen)
+    frozen = farm.start_worker("h1", stop_at=point, **settings)
+    farm.wait_up(farm.start_scheduler(), frozen, deadline_seconds=60)
     run_id = farm.submit(AGENT, {"prompt": prompt(say("done"))}, **agent_spec(hub))
-    wait_until(lambda: farm.processes and is_frozen(frozen.child.pid), 30, f"the worker to freeze {point}")
+    wait_until(lambda: farm.processes and is_frozen(frozen.child.pid), 60, f"the worker to freeze {point}")
     wait_until(lambda: farm.database.fetch("select 1 from call_claims where state = 'stranded'", {}), 30, "its burial")
     rows = farm.rows(run_id)
     frozen.signal(signal.SIGCONT)
