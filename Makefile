@@ -17,7 +17,7 @@ demo: $(VENV)/.installed
 	$(BIN)/crw demo
 
 test: $(VENV)/.installed lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

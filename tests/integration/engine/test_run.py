@@ -167,7 +167,7 @@ except flow.FlowError as error:
     ("body", "says"),
     [
         ("return {1, 2}", "no JSON data"),
-        ("return {1: 2}", "no JSON data"),
+        ("return {(1, 2): 3}", "no JSON data"),
         ("import sys; sys.exit(3)", "sys.exit(3)"),
         ("raise KeyError('k')", "KeyError: 'k' (flow.py line 3)"),
         ("import nowhere", "not shipped with the run"),
