@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from scheduler.changes import RunWatch
 from scheduler.flow.services import RunServices
 from scheduler.run import drive_run
 from shared.base.canonical import digest_bytes
@@ -56,34 +57,17 @@ def echo(prepared: CallRow) -> Sequence[NewCallRow]:
     )
 
 
-class Ear:
-    """One run's ear in a test."""
-
-    def __init__(self, run_id: str) -> None:
-        self.run_id = run_id
-        self.seen_seq = 0
-        self.stop: str | None = None
-        self._changed = asyncio.Event()
-
-    async def wait(self) -> None:
-        await self._changed.wait()
-        self._changed.clear()
-
-    def notify(self) -> None:
-        self._changed.set()
-
-
 class Ears:
     """The ears of a loop; `hear` comes from any thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self.open_ears: dict[str, Ear] = {}
+        self.open_ears: dict[str, RunWatch] = {}
 
-    def open(self, run_id: str) -> Ear:
-        return self.open_ears.setdefault(run_id, Ear(run_id))
+    def open(self, run_id: str) -> RunWatch:
+        return self.open_ears.setdefault(run_id, RunWatch(run_id))
 
-    def close(self, watch: Ear) -> None:
+    def close(self, watch: RunWatch) -> None:
         self.open_ears.pop(watch.run_id, None)
 
     def hear(self, run_id: str, stop: str | None = None) -> None:
