@@ -70,7 +70,7 @@ def load_call(database: Database, call_id: str) -> list[CallRow]:
 
 
 def load_node(database: Database, run_id: str, node_id: str) -> list[CallRow]:
-    """A node's placed rows, and the terminal rows of its executor calls and commits; lean, in order."""
+    """A node's placed and worktree_restored rows, and the terminal rows of its executor calls and commits; lean."""
     return [_call_row(row) for row in _fetch(database, reading.NODE_ROWS, {"run": run_id, "node": node_id})]
 
 

@@ -94,7 +94,7 @@ def _meta(attempt: Sequence[CallRow], terminal: CallRow, prepared: CallRow | Non
 def _configured(attempt: Sequence[CallRow]) -> tuple[str, str] | None:
     """The pair that the server answered for the newest thread."""
     for row in reversed(attempt):
-        if row.event == "thread_started" and row.detail.get("model") is not None:
+        if row.event in ("thread_started", "fork_started") and row.detail.get("model") is not None:
             return _pair([row.detail["model"], row.detail.get("effort")])
     return None
 

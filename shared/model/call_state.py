@@ -69,6 +69,7 @@ class SentTurn:
     Shape:
         packet: what its input was made of, None when the intent did not say.
         first: whether this call made the thread and this is the first turn on it.
+        repository: what a reading call's directory held before its turn, as the intent recorded it.
         turn_id: the server's id, None when its answer was not recorded.
         delivered: its input was seen on the server's disk.
         interrupt: why it was to be interrupted, None when it was not.
@@ -82,6 +83,7 @@ class SentTurn:
     packet: Mapping[str, Any] | None = None
     repair: bool = False
     first: bool = False
+    repository: Mapping[str, Any] | None = None
     turn_id: str | None = None
     delivered: bool = False
     interrupt: str | None = None
@@ -105,13 +107,19 @@ class CallState:
 
     Shape:
         placed: the newest `placed` row.
-        creations: how many threads were asked for: the newest creation's ordinal.
-        thread: the `thread_started` row of the thread in use; None when there is none, or it is gone.
+        conversation: the row that says how an earlier conversation goes on; None for a call that starts one.
+        checkpoint: the row with what the call's thread is told in place of a conversation.
+        cleared: the `hold_cleared` row that a held call goes on behind, until something was asked for again.
+        creations: how many threads were asked for, forks among them: the newest creation's ordinal.
+        thread: the row of the thread in use, made or forked; None when there is none, or it is gone.
         terminal: the row that ended it, None while it is open.
     """
 
     prepared: CallRow | None = None
     placed: CallRow | None = None
+    conversation: CallRow | None = None
+    checkpoint: CallRow | None = None
+    cleared: CallRow | None = None
     creations: int = 0
     thread: CallRow | None = None
     turns: tuple[SentTurn, ...] = ()
@@ -165,6 +173,17 @@ def begins_attempt(row: CallRow) -> bool:
     return row.event == "prepared" or "input_digest" in row.detail
 
 
+# Rows of which the newest one stands in the state as it is.
+_KEPT_ROWS: dict[str, str] = {
+    "placed": "placed",
+    "conversation": "conversation",
+    "checkpoint_started": "checkpoint",
+    "hold_cleared": "cleared",
+    "thread_started": "thread",
+    "fork_started": "thread",
+}
+
+
 def _take(state: CallState, row: CallRow) -> CallState:
     word = row.event
     if begins_attempt(row):
@@ -173,14 +192,13 @@ def _take(state: CallState, row: CallRow) -> CallState:
         return replace(state, terminal=row)
     if word in REOPENING_WORDS:
         state = replace(state, terminal=None)
-    if word == "placed":
-        return replace(state, placed=row)
-    if word == "thread_requested":
-        return replace(state, creations=state.creations + 1, thread=None)
-    if word == "thread_started":
-        return replace(state, thread=row)
+    if word in _KEPT_ROWS:
+        kept: dict[str, Any] = {_KEPT_ROWS[word]: row}
+        return replace(state, **kept)
+    if word in ("thread_requested", "fork_requested"):
+        return replace(state, creations=state.creations + 1, thread=None, cleared=None)
     if word == "turn_requested":
-        return replace(state, turns=(*state.turns, _sent_turn(state, row)))
+        return replace(state, turns=(*state.turns, _sent_turn(state, row)), cleared=None)
     if not state.turns:
         return state
     last = _see(state.turns[-1], row)
@@ -201,6 +219,7 @@ def _sent_turn(state: CallState, row: CallRow) -> SentTurn:
         packet=row.detail.get("packet"),
         repair=bool(row.detail.get("repair")),
         first=state.creations > 0 and not earlier,
+        repository=row.detail.get("repository"),
     )
 
 

@@ -47,8 +47,10 @@ _I, _T, _O, _F, _R = RowClass.INTENT, RowClass.TERMINAL, RowClass.OBSERVATION, R
 
 ROW_KINDS: dict[str, RowKind] = _table(
     RowKind("prepared", _I, "the scheduler opened an attempt of a call: its input is on record"),
+    RowKind("hold_cleared", _I, "a held attempt goes on in place: why it may, and whether its input had arrived"),
     RowKind("placed", _I, "a worker chose the call's directory: host, allocation, verified snapshot"),
     RowKind("thread_requested", _I, "thread/start is about to be sent", sends=True),
+    RowKind("fork_requested", _I, "thread/fork is about to be sent: of which thread, up to which turn", sends=True),
     RowKind("turn_requested", _I, "turn/start is about to be sent", sends=True),
     RowKind("interrupt_requested", _I, "turn/interrupt is about to be sent", sends=True),
     RowKind("command_started", _I, "an op is about to run a command", sends=True),
@@ -60,13 +62,20 @@ ROW_KINDS: dict[str, RowKind] = _table(
     RowKind("outcome_unknown", _T, "something was sent and what came of it cannot be proven"),
     RowKind("superseded", _T, "a resume or a lost host ended the attempt: another one takes its place"),
     RowKind("withdrawn", _T, "the run was stopped before anybody claimed the call"),
+    RowKind("worktree_preserved", _O, "a node's old worktree is kept before another takes its place: the refs"),
+    RowKind("worktree_restored", _O, "a node's new worktree holds a boundary: commit, tree, the verified snapshot"),
+    RowKind("conversation", _O, "how a conversation goes on (same_thread, fork, checkpoint), and why so"),
+    RowKind("checkpoint_started", _O, "what a new thread is told in place of a conversation: packet and digest"),
     RowKind("thread_started", _O, "the thread exists: id, pair read back, directory, generation"),
+    RowKind("fork_started", _O, "the fork exists: id, source, pair read back, directory, generation"),
     RowKind("turn_started", _O, "the server took the turn"),
     RowKind("user_message_seen", _O, "the turn's input is on the server's disk"),
     RowKind("turn_ended", _O, "the turn ended: its status, usage and transcript"),
     RowKind("turn_lost", _O, "the turn provably was not delivered: the evidence, and that its input may be sent again"),
     RowKind("recovery_cleared", _O, "an unknown outcome was looked up on its host and proven: the evidence"),
     RowKind("interrupted", _O, "the interrupted turn was seen ended"),
+    RowKind("escalation", _O, "something that a person should look at: the reason and the facts"),
+    RowKind("own_directory_kept", _O, "a directory that an ended call owned cannot be removed: call, path, error"),
     RowKind("command_ended", _O, "the op's command ended: status, seconds, log"),
     RowKind("phase", _F, "the script named the phase it is in"),
     RowKind("log", _F, "the script said something"),
@@ -83,7 +92,16 @@ INTENT_WORDS = frozenset(word for word, kind in ROW_KINDS.items() if kind.row_cl
 SENDING_WORDS = frozenset(word for word, kind in ROW_KINDS.items() if kind.sends)
 # Behind a terminal row these say that the attempt goes on: it has no result until the next one.
 REOPENING_WORDS = frozenset(
-    {"thread_requested", "turn_requested", "thread_started", "turn_started", "recovery_cleared"}
+    {
+        "hold_cleared",
+        "thread_requested",
+        "fork_requested",
+        "turn_requested",
+        "thread_started",
+        "fork_started",
+        "turn_started",
+        "recovery_cleared",
+    }
 )
 
 

@@ -1,5 +1,8 @@
 """What the journal says about a node's worktrees and commits. Pure: rows in, facts out.
 
+Numbers that were used are used up, whatever became of the attempt that took them; all
+else comes from the attempts that still count.
+
 Source: App Server document, "Working directories"; decision that a second executor
 call without `.call` starts fresh at the node's last commit.
 """
@@ -9,11 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared.model.allocation import AllocationKind
-from shared.model.events import TERMINAL_WORDS
+from shared.model.allocation import NODE_KINDS
+from shared.model.boundary import is_commit, is_executor_end, standing
 from shared.model.rows import CallRow
-
-_NOT_RUN = ("withdrawn", "superseded")
 
 
 @dataclass(frozen=True)
@@ -21,23 +22,27 @@ class NodeHistory:
     """A node so far.
 
     Shape:
-        placed: the row of the node's newest worktree, None before the first.
+        placed: the row of the node's newest worktree, None before the first; also one that was given up.
         worked_in: the path of the worktree that its last executor call ran in, which an older
             conversation that went on may make another one than the newest.
+        worked_on: the host of that worktree.
         allocations: how many worktrees it has had.
         first_start: where its first worktree began.
         last_commit: what its last `commit` op gave, None before the first.
         parent: what HEAD of `worked_in` must be: the last commit made in it, else where it began.
+        undone: commits made in `worked_in` that were superseded since, at which its HEAD may still stand.
         kept_commits: how many of its commits have a ref.
         last_turn: the terminal row of its last executor call.
     """
 
     placed: CallRow | None
     worked_in: str | None
+    worked_on: str | None
     allocations: int
     first_start: str | None
     last_commit: str | None
     parent: str | None
+    undone: tuple[str, ...]
     kept_commits: int
     last_turn: CallRow | None
 
@@ -47,35 +52,42 @@ class NodeHistory:
 
 
 def read_history(rows: Sequence[CallRow]) -> NodeHistory:
-    """The history that a node's rows tell: `placed`, and the terminal rows of its executor calls and commits."""
+    """The history that a node's rows tell: those of its worktrees, and the ends of its executor calls and commits."""
     ordered = sorted(rows, key=lambda row: row.seq)
-    placed = [row for row in ordered if row.event == "placed" and row.worktree_kind == AllocationKind.FRESH]
-    commits = [row for row in ordered if row.kind == "commit" and row.event == "completed" and row.commit_sha]
-    turns = [row for row in ordered if _is_executor_end(row)]
-    newest = placed[-1] if placed else None
+    counted = standing(ordered)
+    made = [row for row in ordered if _makes_worktree(row)]
+    placed = [row for row in counted if _makes_worktree(row)]
+    every_commit = [row for row in ordered if is_commit(row)]
+    commits = [row for row in counted if is_commit(row)]
+    counted_seqs = {row.seq for row in commits}
+    turns = [row for row in counted if is_executor_end(row)]
     last_turn = turns[-1] if turns else None
-    worked_in = _directory_of(ordered, last_turn) or (newest.worktree_path if newest else None)
-    began = [row.start_commit for row in placed if row.worktree_path == worked_in]
-    made = [row.commit_sha for row in commits if row.detail.get("worktree") == worked_in]
+    worked = _place_of(counted, last_turn) or (placed[-1] if placed else None)
+    worked_in = worked.worktree_path if worked else None
+    began = [row.start_commit for row in made if row.worktree_path == worked_in]
+    here = [row for row in every_commit if row.detail.get("worktree") == worked_in]
+    chain = [row.commit_sha for row in here if row.seq in counted_seqs]
     return NodeHistory(
-        placed=newest,
+        placed=made[-1] if made else None,
         worked_in=worked_in,
-        allocations=max((row.allocation or 0 for row in placed), default=0),
-        first_start=placed[0].start_commit if placed else None,
+        worked_on=worked.host if worked else None,
+        allocations=max((row.allocation or 0 for row in made), default=0),
+        first_start=made[0].start_commit if made else None,
         last_commit=commits[-1].commit_sha if commits else None,
-        parent=[*began, *made][-1] if began else None,
-        kept_commits=sum(1 for row in commits if row.detail.get("ref")),
+        parent=[*began, *chain][-1] if began else None,
+        undone=tuple(row.commit_sha or "" for row in here if row.seq not in counted_seqs),
+        kept_commits=sum(1 for row in every_commit if row.detail.get("ref")),
         last_turn=last_turn,
     )
 
 
-def _directory_of(rows: Sequence[CallRow], turn: CallRow | None) -> str | None:
+def _makes_worktree(row: CallRow) -> bool:
+    return row.event in ("placed", "worktree_restored") and row.worktree_kind in NODE_KINDS
+
+
+def _place_of(rows: Sequence[CallRow], turn: CallRow | None) -> CallRow | None:
     """Where a call ran: its own `placed` row says so, also for one that went on where its thread began."""
     if turn is None:
         return None
-    own = [row.worktree_path for row in rows if row.event == "placed" and row.call_id == turn.call_id]
+    own = [row for row in rows if row.event == "placed" and row.call_id == turn.call_id]
     return own[-1] if own else None
-
-
-def _is_executor_end(row: CallRow) -> bool:
-    return row.kind == "agent" and row.event in TERMINAL_WORDS and row.event not in _NOT_RUN

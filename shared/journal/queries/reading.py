@@ -48,10 +48,10 @@ CALL_ROWS = f"""
         select false, null, {_LEAN_COLUMNS}, c.detail_json, {_RESULT} from flow_calls c
         where c.call_id = %(call)s order by c.seq"""
 
-# What decides a node's worktree: where it was placed and what its executor calls and commits ended as.
+# What decides a node's worktree: where it was placed or restored, what its executor calls and commits ended as.
 NODE_ROWS = f"""
         select false, null, {_LEAN_COLUMNS}, c.detail_json, {_LEAN} from flow_calls c
-        where c.run_id = %(run)s and c.node_id = %(node)s and (c.event = 'placed'
+        where c.run_id = %(run)s and c.node_id = %(node)s and (c.event in ('placed', 'worktree_restored')
           or (c.terminal and (c.kind = 'commit' or exists (
             select 1 from call_claims k where k.call_id = c.call_id and k.effect = 'executor'))))
         order by c.seq"""

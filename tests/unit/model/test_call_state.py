@@ -154,3 +154,20 @@ def test_what_settles_a_call_is_named_in_words() -> None:
     assert held is not None and held.recover is None and "resume" in held.words
     assert read_settlement(rows(*THREAD, asked(1))) is None
     assert read_settlement(rows(*THREAD, asked(1), unknown, ("recovery_cleared", {}), ("completed", {}))) is None
+
+
+@pytest.mark.req("R41", "R43")
+def test_a_held_call_that_goes_on_is_open_again_behind_the_turns_it_sent() -> None:
+    held = [*THREAD, asked(1), ended(), ("held", {}), ("hold_cleared", {"attempt": 1})]
+    state = read_call_state(rows(*held))
+    assert state.terminal is None and state.cleared is not None and state.turns_sent == 1
+    state = read_call_state(rows(*held, asked(2)))
+    assert state.cleared is None and state.turns_sent == 2 and state.thread is not None
+
+
+@pytest.mark.req("R31", "R34")
+def test_a_fork_is_a_creation_like_any_other() -> None:
+    state = read_call_state(rows(("prepared", {}), ("placed", {}), ("fork_requested", {})))
+    assert (state.step, state.creations, state.thread) == (Step.THREAD_ASKED, 1, None)
+    state = read_call_state(rows(("prepared", {}), ("fork_requested", {}), ("fork_started", {"thread_id": "f"})))
+    assert state.thread is not None and state.thread.thread_id == "f"

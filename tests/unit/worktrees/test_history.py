@@ -18,8 +18,11 @@ def row(seq: int, event: str, kind: str = "agent", **columns: Any) -> CallRow:
     return CallRow(**{**_EMPTY, **fixed, **columns})
 
 
-def placed(seq: int, number: int, start: str) -> CallRow:
-    return row(seq, "placed", worktree_kind="fresh", allocation=number, start_commit=start, worktree_path=f"/a{number}")
+def placed(seq: int, number: int, start: str, call_id: str | None = None) -> CallRow:
+    path = f"/a{number}"
+    return row(
+        seq, "placed", call_id=call_id, worktree_kind="fresh", allocation=number, start_commit=start, worktree_path=path
+    )
 
 
 def commit(seq: int, sha: str, kept: bool = True, worktree: str = "/a1") -> CallRow:
@@ -61,9 +64,9 @@ def test_only_commits_with_a_ref_take_a_number() -> None:
 
 
 def test_the_last_turn_is_the_last_executor_call_that_ran_to_an_end() -> None:
-    done = row(2, "completed", role="executor", pending_tree="t")
-    held = row(3, "held", role="executor")
-    gone = row(4, "withdrawn", role="executor")
+    done = row(2, "completed", call_id="c1", pending_tree="t")
+    held = row(3, "held", call_id="c2")
+    gone = row(4, "withdrawn", call_id="c3")
     assert read_history([placed(1, 1, "b"), done, held, gone]).last_turn == held
     assert read_history([gone, done]).last_turn == done
 
@@ -83,3 +86,32 @@ def test_an_older_conversation_that_goes_on_works_where_it_began() -> None:
     history = read_history(rows)
     assert (history.worked_in, history.parent, history.last_commit) == ("/a1", "k1", "k2")
     assert history.placed is not None and history.placed.worktree_path == "/a2"
+
+
+def superseded(seq: int, call_id: str, kind: str = "agent") -> CallRow:
+    return row(seq, "superseded", kind=kind, call_id=call_id)
+
+
+@pytest.mark.req("R26", "R28")
+def test_a_superseded_attempt_leaves_its_numbers_and_nothing_else() -> None:
+    rows = [
+        placed(1, 1, "base", "c1"),
+        row(2, "completed", call_id="c1", pending_tree="t1"),
+        commit(3, "k1"),
+        row(4, "completed", call_id="c2", pending_tree="t2"),
+        row(5, "completed", kind="commit", call_id="k", commit_sha="k2", detail={"worktree": "/a1", "ref": "r"}),
+        superseded(6, "c2"),
+        superseded(7, "k", kind="commit"),
+    ]
+    history = read_history(rows)
+    assert history.last_turn is not None and history.last_turn.call_id == "c1"
+    assert (history.last_commit, history.parent, history.undone, history.kept_commits) == ("k1", "k1", ("k2",), 2)
+
+
+@pytest.mark.req("R26", "R29")
+def test_a_restored_worktree_is_the_node_s_newest_and_takes_a_number_also_when_no_call_came_to_adopt_it() -> None:
+    restored = row(4, "worktree_restored", call_id="c2", worktree_kind="restore", worktree_path="/a2", allocation=2)
+    rows = [placed(1, 1, "base", "c1"), row(2, "completed", call_id="c1", pending_tree="t1"), restored]
+    history = read_history([*rows, superseded(5, "c2")])
+    assert history.allocations == 2 and history.placed is not None and history.placed.worktree_path == "/a2"
+    assert history.worked_in == "/a1", "a worktree that nobody worked in is nobody's to commit from"
