@@ -11,8 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from scheduler.flow.ending import CANCELLED
-from scheduler.last_calls import end_lost, plan_cancel_waiting, was_told
+from scheduler.flow.ending import CANCELLED, recorded_end
+from scheduler.last_calls import end_lost, tell_waiting, was_told
 from scheduler.lease import Lease
 from shared.base.errors import RightLost
 from shared.journal import runs
@@ -84,7 +84,8 @@ class Closer:
 
     def _close(self, lease: RunLease, deadline: float) -> bool:
         rows = load_lean(self._database, lease.run_id)
-        told = was_told(rows)
+        # A run whose script was over ends as it was to end, and names no ops: nobody had asked for a stop.
+        told = was_told(rows) or recorded_end(rows) is not None
         gave_up = False
         while calls := open_calls(self._database, lease.run_id):
             assert self._lease is not None
@@ -92,8 +93,8 @@ class Closer:
             if any(call.state == "open" for call in calls):
                 self._write(RunRows(lease, withdraw=True))
                 continue
-            if not told and (waiting := plan_cancel_waiting(calls)) is not None:
-                self._write(RunRows(lease, events=(waiting,)))
+            if not told:
+                tell_waiting(self._database, lease.run_id, lambda row: self._write(RunRows(lease, events=(row,))))
             told = True
             if ended := end_lost(self._database, lease.run_id, calls):
                 self._write(RunRows(lease, ended=ended))
@@ -115,9 +116,11 @@ class Closer:
 
 
 def _finished(rows: Iterable[Row]) -> NewEventRow:
-    """The end row of a run that no process held. `dead` records what was seen under the lease, nothing is read from it.
+    """The end row of a run that no process held: as its script had ended, else cancelled.
 
-    The farm keeps no executions or slots apart from its claims, which end with their calls: both counts are 0.
+    `dead` records what was seen under the lease, nothing is read from it. The farm keeps no
+    executions or slots apart from its claims, which end with their calls: both counts are 0.
     """
+    rows = list(rows)
     kinds = {row.kind for row in rows if isinstance(row, EventRow)}
-    return CANCELLED.row(dead="started" in kinds, executions_closed=0, slots_returned=0)
+    return (recorded_end(rows) or CANCELLED).row(dead="started" in kinds, executions_closed=0, slots_returned=0)

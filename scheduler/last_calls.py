@@ -9,7 +9,7 @@ Source: journal document, "Persistence"; rules of the protocol, 7, 27 and 28.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from shared.base.errors import GitError
 from shared.base.log import get_logger
@@ -17,7 +17,7 @@ from shared.hub.git import Git
 from shared.hub.guard import move_guard
 from shared.hub.push import patiently
 from shared.journal.append import EndedCall
-from shared.journal.claims import OpenCallState
+from shared.journal.claims import OpenCallState, held_still
 from shared.journal.database import Database
 from shared.journal.read import load_call
 from shared.journal.runs import load_spec
@@ -38,6 +38,21 @@ def plan_cancel_waiting(calls: Iterable[OpenCallState]) -> NewEventRow | None:
         if call.kind != "agent" and call.state in ("claimed", "stranded", "lost")
     ]
     return NewEventRow("cancel_waiting", {"calls": ops}) if ops else None
+
+
+def tell_waiting(database: Database, run_id: str, write: Callable[[NewEventRow], object]) -> None:
+    """Name the ops that the cancelled run waits for. None of them can end before that row stands.
+
+    Args:
+        write: writes the row and returns when it is committed.
+
+    Raises:
+        StoreUnavailable: the database went away; whether the row stands is not known.
+    """
+    with held_still(database, run_id) as calls:
+        waiting = plan_cancel_waiting(calls)
+        if waiting is not None:
+            write(waiting)
 
 
 def was_told(rows: Iterable[Row]) -> bool:

@@ -11,14 +11,14 @@ Source: journal document, "Persistence" and "The resume walk"; rules of the prot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Protocol
 
 from scheduler.flow.api import Flow
 from scheduler.flow.dispatch import Dispatch
-from scheduler.flow.ending import CANCELLED, End, end_of_script, mismatch_end, started_row
+from scheduler.flow.ending import CANCELLED, End, end_of_script, mismatch_end, recorded_end, started_row
 from scheduler.flow.halt import Broken, Cancelled, Halt, Lost, Mismatched, Over
 from scheduler.flow.joins import without_exit
 from scheduler.flow.opening import Positions
@@ -28,7 +28,7 @@ from scheduler.flow.script import Script
 from scheduler.flow.services import Changes, RunServices, Watch
 from scheduler.flow.silence import Silence
 from scheduler.flow.waiting import Inbox
-from scheduler.last_calls import end_lost, plan_cancel_waiting, was_told
+from scheduler.last_calls import end_lost, tell_waiting, was_told
 from scheduler.resume.history import History
 from shared.base.errors import RightLost, RowRefused
 from shared.base.log import get_logger
@@ -38,6 +38,7 @@ from shared.journal.database import Database, clock
 from shared.journal.read import Page, load, load_after
 from shared.journal.runs import load_source, load_spec, run_state, set_stop
 from shared.model.position import ROOT_PATH
+from shared.model.rows import NewEventRow
 from shared.model.spec import RunSpec
 
 __all__ = ["Changes", "RunServices", "Taken", "Watch", "drive_run"]
@@ -111,10 +112,10 @@ class _Drive:
         for duty in duties:
             duty.add_done_callback(self._duty_ended)
         try:
-            end = await self._end_of(script, flow, history)
+            # An end that was recorded stands: its script has nothing to add, and it would come to another one now.
+            end = recorded_end(rows) or await self._end_of(script, flow, history)
             if end is not None:
-                await self._close_calls(end)
-                await self._finish(end)
+                await self._finish(await self._close_calls(end, recorded=end == recorded_end(rows)))
         finally:
             for duty in duties:
                 duty.cancel()
@@ -178,11 +179,18 @@ class _Drive:
 
     # -- the end -----------------------------------------------------------------------------------
 
-    async def _close_calls(self, end: End) -> None:
-        """Withdraw what nobody claimed and wait for the rest: a run ends when none of its calls is at work."""
+    async def _close_calls(self, end: End, *, recorded: bool) -> End:
+        """Withdraw what nobody claimed and wait for the rest: a run ends when none of its calls is at work.
+
+        Returns:
+            How the run ends: as given, unless no row can hold that.
+        """
         if not self._inbox.open_calls:
-            return
+            return end
         if not end.cancelled:
+            if not recorded:
+                # Before the stop, which says no more than that the run is over: a successor reads here how.
+                end = await self._write_end(end, lambda end: self._dispatch.rows(end.early_row()))
             # Nobody reads these results any more: workers interrupt them as they do for a cancel.
             await asyncio.to_thread(set_stop, self._database, self._run_id, "cancel")
         told = not end.cancelled or self._told_waiting
@@ -190,8 +198,8 @@ class _Drive:
             calls = await asyncio.to_thread(open_calls, self._database, self._run_id)
             if any(call.state == "open" for call in calls):
                 await self._dispatch.write(self._dispatch.rows(withdraw=True))
-            if not told and (waiting := plan_cancel_waiting(calls)) is not None:
-                await self._dispatch.write(self._dispatch.rows(waiting))
+            if not told:
+                await asyncio.to_thread(tell_waiting, self._database, self._run_id, self._write)
             told = True
             if ended := await asyncio.to_thread(end_lost, self._database, self._run_id, calls):
                 await self._dispatch.write(RunRows(self._taken.lease, ended=ended))
@@ -199,20 +207,29 @@ class _Drive:
                 break
             self._halt_if_lost()
         self._halt_if_lost()
+        return end
+
+    def _write(self, row: NewEventRow) -> None:
+        self._services.writer.submit(self._dispatch.rows(row)).result()
 
     def _halt_if_lost(self) -> None:
         if isinstance(self._halt.cause, (Lost, Broken)):
             raise self._halt.cause.error
 
     async def _finish(self, end: End) -> None:
+        end = await self._write_end(end, lambda end: self._dispatch.rows(end.row(), finish=True))
+        get_logger().info("finished", run=self._run_id, status=end.status, error_kind=end.error_kind)
+        self._services.tell(self._run_id)
+
+    async def _write_end(self, end: End, rows_of: Callable[[End], RunRows]) -> End:
+        """Write an end; the one that was written."""
         try:
-            await self._dispatch.write(self._dispatch.rows(end.row(), finish=True))
+            await self._dispatch.write(rows_of(end))
         except RowRefused as error:
             # A result no row can hold is a fault of the script, not a run without an end.
             end = End("script_error", "script", f"the run's result cannot be stored: {error}")
-            await self._dispatch.write(self._dispatch.rows(end.row(), finish=True))
-        get_logger().info("finished", run=self._run_id, status=end.status, error_kind=end.error_kind)
-        self._services.tell(self._run_id)
+            await self._dispatch.write(rows_of(end))
+        return end
 
     # -- what the engine asks ------------------------------------------------------------------------
 

@@ -82,6 +82,8 @@ def _event_words(row: EventRow) -> str:
         return f"waits for host {row.data.get('host')}, which is silent"
     if row.kind == "cancel_waiting":
         return f"the stopped run waits for {len(row.data.get('calls', ()))} calls to end"
+    if row.kind == "ending":
+        return f"the script is over ({row.data.get('status')}); its last calls are being ended"
     if row.kind == "finished":
         return f"run {end_words(str(row.data.get('status', 'finished')), row.data.get('error_kind'))}"
     if row.kind == "started":

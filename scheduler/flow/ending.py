@@ -1,5 +1,7 @@
 """The rows at both ends of a drive: `started` with the run's identity, `finished` with how it ended.
 
+A script may be over while calls are at work. Then an `ending` row says first how the run
+ends, so that whoever goes on after a death ends it that way and no other.
 Source: journal document, "Persistence" (run rows, identity of the run).
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +19,10 @@ from scheduler.resume.history import History
 from scheduler.resume.walk import mismatch_of_end
 from shared.base.canonical import canonical_bytes, digest_json
 from shared.base.log import get_logger
-from shared.model.rows import NewEventRow
+from shared.model.rows import EventRow, NewEventRow, Row
 from shared.model.spec import FORMAT, RunSpec
+
+_MEMBERS = ("error_kind", "message", "traceback", "by")
 
 
 @dataclass(frozen=True)
@@ -41,13 +46,28 @@ class End:
         return self.error_kind == "cancelled"
 
     def row(self, **more: Any) -> NewEventRow:
-        """The row; members without a value are left out, the result of a completed run is not."""
-        members = ("error_kind", "message", "traceback", "by")
-        data = {name: value for name in members if (value := getattr(self, name)) is not None}
-        return NewEventRow("finished", {"status": self.status, **data, **more, "result": self.result})
+        """The run's last row; members without a value are left out, the result of a completed run is not."""
+        return NewEventRow("finished", {**self._data(), **more, "result": self.result})
+
+    def early_row(self) -> NewEventRow:
+        """The row that holds this end while calls are still at work."""
+        return NewEventRow("ending", {**self._data(), "result": self.result})
+
+    def _data(self) -> dict[str, Any]:
+        data = {name: value for name in _MEMBERS if (value := getattr(self, name)) is not None}
+        return {"status": self.status, **data}
 
 
 CANCELLED = End("script_error", "cancelled", "the run was cancelled", by="operator")
+
+
+def recorded_end(rows: Iterable[Row]) -> End | None:
+    """How an earlier process saw the script end; None when it did not come to that."""
+    for row in rows:
+        if isinstance(row, EventRow) and row.kind == "ending":
+            told = {name: row.data.get(name) for name in _MEMBERS}
+            return End(str(row.data["status"]), **told, result=row.data.get("result"))
+    return None
 
 
 def started_row(spec: RunSpec, history: History) -> NewEventRow:

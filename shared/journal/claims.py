@@ -11,7 +11,8 @@ Source: design of the farm, "The life of a call"; rules of the protocol 21, 22, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,6 +165,19 @@ class OpenCallState:
     opened_at: Any
     claimed_at: Any
     request_id: str = ""
+
+
+@contextmanager
+def held_still(database: Database, run_id: str) -> Iterator[list[OpenCallState]]:
+    """The calls of a run that have not ended; none of those at work can end while the block runs. Keep it short.
+
+    Raises:
+        StoreUnavailable: the database went away, before the block or at its end.
+    """
+    with database.transaction() as connection:
+        # Who appends to one of them waits here for its claim, the first lock of every append.
+        connection.execute(claiming.claims_at_work(), {"run": run_id})
+        yield [OpenCallState(**row._mapping) for row in connection.execute(claiming.open_calls(), {"run": run_id})]
 
 
 def open_calls(database: Database, run_id: str) -> list[OpenCallState]:

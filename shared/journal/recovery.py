@@ -9,10 +9,13 @@ Source: journal document, "crw flow recover".
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
+import psycopg2
 from sqlalchemy import Connection, func, insert
 
+from shared.base.crashpoint import crashpoint
 from shared.base.errors import StoreError
 from shared.journal.database import Database, retrying
 from shared.journal.encoding import Encoded, encode
@@ -70,6 +73,7 @@ def write_recovery(
             stored = connection.execute(asking.load_answer(), {"question": question.question_id}).scalar()
             if stored == answer:
                 return  # an earlier try was committed, its answer was lost
+            crashpoint("before:recovery_cleared", partial(_cut, connection))
             first = _lock(connection, worker_id, claim)
             _insert(connection, encoded, first, question.host)
             size = {"rows": encoded.size, "run": claim.run_id, "call": claim.call_id}
@@ -78,8 +82,15 @@ def write_recovery(
             values = {"question": question.question_id, "worker": worker_id, "answer": answer}
             if connection.execute(asking.answer(), values).first() is None:
                 raise NotRecovered(f"the question about call {claim.call_id} was answered meanwhile")
+        crashpoint("after:recovery_cleared", _cut)
 
     retrying(write)
+
+
+def _cut(connection: Connection | None = None) -> None:
+    if connection is not None:
+        connection.invalidate()
+    raise psycopg2.OperationalError("the connection was cut at a named point")
 
 
 # Encoded name -> column, where they differ.

@@ -84,6 +84,7 @@ ROW_KINDS: dict[str, RowKind] = _table(
     RowKind("waiting_for_host", _F, "a call waits for a host that is silent"),
     RowKind("cancel_waiting", _F, "the cancelled run waits for the ops named here"),
     RowKind("started", _R, "a process began to drive the run: lineage, digests, backend"),
+    RowKind("ending", _R, "the script is over and calls are still at work: how the run ends once they have ended"),
     RowKind("finished", _R, "the run ended: status, error_kind, result"),
 )
 

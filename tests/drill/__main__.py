@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.drill.cells import Cell, boundaries, make_cells, thin_out, written_words
+from tests.drill.cells import Cell, boundaries, choose_real, make_cells, thin_out, written_words
 from tests.drill.nursery import ROOT
 from tests.drill.run import Outcome, run_cell
 from tests.drill.scenarios import make_scenarios
@@ -43,8 +43,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="crw-drill-", dir=_fast_directory()) as directory:
         with closing(Stage(Path(directory))) as stage:
             outcomes = run_cells(stage, cells, asked.at_once)
-        _keep_failed(Path(directory), outcomes)
-    report = make_report(cells, outcomes, whole=not (asked.only or asked.cells))
+            real = run_cells(stage, choose_real(cells, asked.real), asked.at_once, real=True)
+        _keep_failed(Path(directory), [*outcomes, *real])
+    report = make_report(cells, outcomes, real, whole=not (asked.only or asked.cells))
     report["seconds"] = round(time.monotonic() - started, 1)
     REPORT.parent.mkdir(exist_ok=True)
     REPORT.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
@@ -77,8 +78,14 @@ def run_cells(stage: Stage, cells: Sequence[Cell], at_once: int, *, real: bool =
     return [*(outcome for outcome in plain.values() if not outcome.passed), *ran]
 
 
-def make_report(cells: Sequence[Cell], outcomes: Sequence[Outcome], *, whole: bool) -> dict[str, Any]:
-    """The report. Shape: `uncovered` [row kind, boundary] pairs that no cell reached; `ok` whether nothing is wrong."""
+def make_report(
+    cells: Sequence[Cell], outcomes: Sequence[Outcome], real: Sequence[Outcome] = (), *, whole: bool
+) -> dict[str, Any]:
+    """The report.
+
+    Shape: `cells` and `passed` on the fake host, `real` the same of the sample on the real App Server; `uncovered`
+    [row kind, boundary] pairs that no cell reached; `ok` whether nothing is wrong.
+    """
     reached = {outcome.name for outcome in outcomes if outcome.reached}
     covered = {(cell.word, cell.boundary) for cell in cells if cell.name in reached}
     words = written_words() if whole else {cell.word for cell in cells}
@@ -87,16 +94,18 @@ def make_report(cells: Sequence[Cell], outcomes: Sequence[Outcome], *, whole: bo
         asked = {(cell.word, cell.boundary) for cell in cells}
         uncovered = [pair for pair in uncovered if pair in asked]
     passed = sum(outcome.passed for outcome in outcomes)
+    every = [*outcomes, *real]
     report = {
         "cells": len(outcomes),
         "passed": passed,
-        "duplicates": sum(len(outcome.findings.duplicates) for outcome in outcomes),
-        "lost": sum(len(outcome.findings.lost) for outcome in outcomes),
+        "real": {"cells": len(real), "passed": sum(outcome.passed for outcome in real)},
+        "duplicates": sum(len(outcome.findings.duplicates) for outcome in every),
+        "lost": sum(len(outcome.findings.lost) for outcome in every),
         "uncovered": [[word, str(edge)] for word, edge in uncovered],
-        "failed": [{"cell": outcome.name, "why": outcome.why()} for outcome in outcomes if not outcome.passed],
+        "failed": [{"cell": outcome.name, "why": outcome.why()} for outcome in every if not outcome.passed],
     }
     enough = not whole or len(outcomes) >= AT_LEAST
-    report["ok"] = enough and passed == len(outcomes) and not uncovered
+    report["ok"] = enough and all(outcome.passed for outcome in every) and not uncovered
     return report
 
 

@@ -15,6 +15,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 # A row's word is the first argument of these.
 _SPEAKERS = frozenset({"NewCallRow", "NewEventRow", "Verdict", "_note"})
 # Rows of calls that no worker writes.
+_REAL_SCENARIOS = frozenset({"turns", "work"})
 _SCHEDULER_WORDS = frozenset({"prepared", "withdrawn", "superseded"})
 
 
@@ -81,11 +82,22 @@ def _name(function: ast.expr) -> str:
 
 
 def boundaries(word: str) -> tuple[Boundary, ...]:
-    """The boundaries a row kind has: one that sends has an answer to wait for, the last row of a run has no next."""
+    """The boundaries a row kind has: one that sends has an answer to wait for, the last row of a run has no next.
+
+    Nor has the first row of a recovery: the others are committed with it.
+    """
     kind = ROW_KINDS[word]
     sent = (Boundary.SENT,) if kind.sends else ()
-    following = () if word == "finished" else (Boundary.NEXT,)
+    following = () if word in ("finished", "recovery_cleared") else (Boundary.NEXT,)
     return (Boundary.BEFORE, Boundary.AFTER, *sent, *following)
+
+
+def choose_real(cells: Iterable[Cell], count: int) -> list[Cell]:
+    """`count` cells that a real App Server can be brought to, evenly spread: it does not fail on demand."""
+    possible = [
+        cell for cell in cells if cell.scenario in _REAL_SCENARIOS and (cell.point or cell.word == "push_requested")
+    ]
+    return thin_out(possible, count)
 
 
 def make_cells(words: Iterable[str], scenarios: Mapping[str, Scenario]) -> list[Cell]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import signal
 import time
 from contextlib import suppress
@@ -12,7 +14,7 @@ from typing import Any
 import psutil
 
 from shared.base.canonical import digest_json
-from shared.journal import runs
+from shared.journal import questions, runs
 from tests.drill.cells import Boundary, Cell, Fault
 from tests.drill.invariants import Findings, check_invariants
 from tests.drill.nursery import Child
@@ -30,6 +32,7 @@ _FRAME_OF = {
 }
 # How long an answer stays away, so that the fault strikes first.
 _LATE_SECONDS = 1.5
+_BEHIND_THE_END_SECONDS = 2.0
 _GATED_HOOK = """#!/bin/sh
 touch {place}/running
 while [ -e {place}/gate ]; do sleep 0.02; done
@@ -62,11 +65,10 @@ def run_cell(
     stage: Stage, scenario_name: str, cell: Cell | None, expected: str | None, *, real: bool = False
 ) -> Outcome:
     """Run a cell, or the undisturbed flow without one."""
-    name = cell.name if cell is not None else f"undisturbed/{scenario_name}"
+    name = (cell.name if cell is not None else f"undisturbed/{scenario_name}") + ("/real" if real else "")
     outcome = Outcome(name, reached=cell is None)
     started = time.monotonic()
-    directory = name.replace("/", "-") + ("-real" if real else "")
-    with stage.farm(directory) as farm:
+    with stage.farm(name.replace("/", "-")) as farm:
         scenario = make_scenarios(farm.directory, stage.head)[scenario_name]
         side: Side = RealSide(farm.directory) if real else FakeSide(farm.directory)
         run = _CellRun(farm, side, scenario, cell, outcome)
@@ -95,6 +97,10 @@ class _CellRun:
         self._outcome = outcome
         self._place = farm.directory
         self._cancelled = scenario.cancel is None
+        self._elsewhere: Elsewhere | None = None
+        self._question: str | None = None
+        self._lost = False
+        self._over_at: float | None = None
         self.run_id = ""
 
     def play(self, head: str) -> None:
@@ -112,7 +118,14 @@ class _CellRun:
         if self._scenario.lose_host_at is not None:
             wait_until(lambda: self._worker.stopped, DEADLINE_SECONDS, "the host to be lost")
             self._worker.kill()
-        wait_until(self._step, DEADLINE_SECONDS, "the run to finish")
+            self._lost = True
+            if self._scenario.recover:
+                self._elsewhere = self._open_elsewhere()
+        try:
+            wait_until(self._step, DEADLINE_SECONDS, "the run to finish")
+        finally:
+            if self._elsewhere is not None:
+                self._elsewhere.close()
 
     def look(self, expected: str | None) -> None:
         """Check everything there is to see."""
@@ -148,7 +161,7 @@ class _CellRun:
     def _fork(self, role: str, name: str, *, again: bool = False) -> Child:
         settings: dict[str, Any] = dict(self._side.settings()) if role == "worker" else {}
         cell = self._cell
-        if role == "worker" and not again and self._scenario.lose_host_at is not None:
+        if role == "worker" and not self._lost and self._scenario.lose_host_at is not None:
             settings["stop_at"] = self._scenario.lose_host_at
         elif cell is not None and cell.point is not None and cell.victim == role and not again:
             settings["cut_at" if cell.fault is Fault.CUT else "stop_at"] = cell.point
@@ -159,15 +172,42 @@ class _CellRun:
     def _step(self) -> bool:
         """One look; whether the run has ended."""
         self._cancel_if_due()
+        self._strike_if_due()
+        if self._scenario.lose_host_at is not None and not self._worker.alive and self._host_may_return():
+            self._worker = self._fork("worker", "h1", again=not self._scenario.recover)
+        if self._elsewhere is not None and self._farm.call_rows(self.run_id, "outcome_unknown"):
+            self._elsewhere.close()
+        state = runs.run_state(self._farm.database, self.run_id)
+        ended = state is not None and state.state == "ended"
+        if not ended or (self._scenario.recover and not self._is_recovered()):
+            return False
+        if self._cell is None or self._outcome.reached:
+            return True
+        # The point may be right behind the commit that was the last one.
+        self._over_at = self._over_at or time.monotonic()
+        return time.monotonic() > self._over_at + _BEHIND_THE_END_SECONDS
+
+    def _strike_if_due(self) -> None:
         if self._cell is not None and not self._outcome.reached and self._is_reached(self._cell):
             self._outcome.reached = True
             self._strike(self._cell)
-        if self._scenario.lose_host_at is not None and not self._worker.alive and self._host_may_return():
-            self._worker = self._fork("worker", "h1", again=True)
-        state = runs.run_state(self._farm.database, self.run_id)
-        return state is not None and state.state == "ended"
+
+    def _open_elsewhere(self) -> Elsewhere:
+        (started,) = self._farm.call_rows(self.run_id, "thread_started")
+        home = self._place / "state-h1" / "codex-home"
+        return Elsewhere(home / "thread-writer-locks" / f"{started.thread_id}.lock")
+
+    def _is_recovered(self) -> bool:
+        """Whether the host has said what became of its unknown call; asks it first."""
+        database = self._farm.database
+        if self._question is None:
+            (unknown,) = self._farm.call_rows(self.run_id, "outcome_unknown")
+            self._question = questions.ask(database, "h1", questions.RECOVER, self.run_id, unknown.call_id)
+        return questions.load_answer(database, self._question) is not None
 
     def _host_may_return(self) -> bool:
+        if self._scenario.recover:
+            return True
         if self._cell is not None and self._cell.boundary is not Boundary.NEXT:
             return self._outcome.reached
         return any(getattr(row, "kind", None) == "waiting_for_host" for row in self._farm.rows(self.run_id))
@@ -233,9 +273,28 @@ class _CellRun:
             return None
         target = git(self._farm.hub, "rev-parse", "-q", "--verify", f"crw/{self.run_id}^{{tree}}", check=False)
         said = {name: end.data.get(name) for name in ("status", "error_kind", "result")}
+        if self._scenario.recover:
+            said["recovered"] = [row.event for row in self._farm.call_rows(self.run_id) if row.attempt == 1]
         return str(digest_json({**said, "tree": target}))
 
 
-def keep_directory(stage: Stage, outcome: Outcome) -> Path:
-    """Where the logs and rows of a cell are."""
-    return stage.directory / outcome.name.replace("/", "-")
+class Elsewhere:
+    """A process outside the farm that has a thread open, until it is closed."""
+
+    def __init__(self, lock: Path) -> None:
+        self._held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+        self._open = True
+        wait_until(self._take, 10, "the dead host's server to let its thread go")
+
+    def close(self) -> None:
+        """Let the thread go."""
+        if self._open:
+            self._open = False
+            os.close(self._held)
+
+    def _take(self) -> bool:
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True

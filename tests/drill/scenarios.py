@@ -30,6 +30,8 @@ class Scenario:
         faults: the fake host's from the start.
         lose_host_at: the worker is killed at this point before anything else, and its host stays
             away until the cell's own fault has struck.
+        recover: the host comes back at once and finds the call's thread open elsewhere; when the run has
+            ended, the call is looked up again.
         kinds: the rows it is there for; None for all that no other scenario is there for.
     """
 
@@ -39,6 +41,7 @@ class Scenario:
     cancel: str | None = None
     faults: tuple[dict[str, Any], ...] = ()
     lose_host_at: str | None = None
+    recover: bool = False
     kinds: frozenset[str] | None = None
 
 
@@ -118,6 +121,20 @@ async def main(flow, args):
     return [first.status, second.status, second.reason, third.status]
 """
 
+_RECOVERED = f"""
+async def main(flow, args):
+    return (await flow.agent(args["build"], role="executor", node="n", schema={SCHEMA!r})).status
+"""
+
+_FAILING = """
+import asyncio
+
+async def main(flow, args):
+    asyncio.create_task(flow.crw.verify(head=args["head"], command=args["wait"], node="v"))
+    await asyncio.sleep(0.5)
+    raise ValueError("a fault of the script's own")
+"""
+
 _CANCEL = f"""
 async def main(flow, args):
     async def verify():
@@ -150,7 +167,8 @@ def make_scenarios(place: Path, head: str) -> dict[str, Scenario]:
         "done": prompt("Say it.", say("done")),
         "hang": prompt("Think.", {"hang": True}),
         "vanish": prompt("Fail.", {"before": 0.6, "out": [{"exec": "rm -f $CODEX_HOME/sessions/*; kill -9 $PPID"}]}),
-        "wait": f"touch {place}/waits; sleep 300",
+        # It takes its time to end, so that whoever cancels finds it at work.
+        "wait": f"trap 'sleep 0.7; exit 1' TERM; touch {place}/waits; sleep 300 & wait",
         "deadline": 1.5,
         "head": head,
     }
@@ -164,6 +182,9 @@ def make_scenarios(place: Path, head: str) -> dict[str, Scenario]:
         Scenario("unknown", _UNKNOWN, args, kinds=frozenset({"outcome_unknown"})),
         Scenario("cancel", _CANCEL, args, cancel="waits",
                  kinds=frozenset({"withdrawn", "cancel_waiting"})),
+        Scenario("failing", _FAILING, args, kinds=frozenset({"ending"})),
+        Scenario("recovered", _RECOVERED, args, lose_host_at="before:turn_ended", recover=True,
+                 kinds=frozenset({"recovery_cleared"})),
         Scenario("silent", _LOST, {**args, "done": args["build"]}, lose_host_at="after:turn_started",
                  kinds=frozenset({"waiting_for_host"})),
     ]  # fmt: skip

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.base.errors import GitError, HostError, WorktreeError
+from shared.base.errors import GitError, HostError, RunStopping, WorktreeError
 from shared.model.rows import NewCallRow
 from workers.appserver import AppServerConnection, Thread
 from workers.call.context import AgentCall
 from workers.call.desk import Desk
 from workers.call.directory import Place
 from workers.call.ended import EndedTurn, is_gone
+from workers.claim import CallStopped
 from workers.worktrees.directories import Directories
 from workers.worktrees.keep import Keeping
 
@@ -70,12 +71,29 @@ def settle_state(
     try:
         _clean(done)
         tree = directories.snapshot(done.place.path, settled=True)
-        directories.keep_pending(done.place.path, tree, Keeping(desk.append, _stops(desk), _HUB_PATIENCE_SECONDS))
     except _CommandsLeft as error:
         return _held(verdict, "commands_left_running", str(error)), {}
     except (WorktreeError, GitError) as error:
         return _held(verdict, "worktree_failed", str(error)), {}
+    try:
+        directories.keep_pending(done.place.path, tree, Keeping(desk.append, _stops(desk), _HUB_PATIENCE_SECONDS))
+    except (WorktreeError, GitError, RunStopping) as error:
+        return _not_kept(desk, verdict, error), {"snapshot_digest": tree}
     return verdict, {column: tree, "snapshot_digest": tree}
+
+
+def _not_kept(desk: Desk, verdict: Verdict, error: Exception) -> Verdict:
+    """The verdict on a call whose tree is known and did not come to the hub: no column names what no ref keeps.
+
+    Raises:
+        CallStopped: this worker ends, or has lost the call; the tree stays for whoever goes on here.
+    """
+    reason = _stops(desk)()
+    if reason in ("lost", "worker_stopped"):
+        raise CallStopped(reason) from error
+    if isinstance(error, RunStopping):
+        reason = reason or "cancel"
+    return _held(verdict, reason or "worktree_failed", str(error))
 
 
 class _CommandsLeft(Exception):

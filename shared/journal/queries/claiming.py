@@ -64,12 +64,16 @@ def claims_overdue() -> TextClause:
     """Lock claimed calls whose holder should have ended them long ago.
 
     Each holder gets twice as long as the one before: one that was merely slow to end would be replaced for ever.
+    An agent's call whose last row announces a push is `finishing`: its turn is over and only the hub is awaited,
+    which no other holder could do any faster.
     """
     return text("""
-        select call_id from call_claims where state = 'claimed'
-          and claimed_at + (deadline_seconds + :grace * power(2, least(crashes, 12))) * interval '1 s'
+        select c.call_id from call_claims c where c.state = 'claimed'
+          and c.claimed_at + (c.deadline_seconds + :grace * power(2, least(c.crashes, 12))) * interval '1 s'
             < clock_timestamp()
-        order by call_id for no key update skip locked""")
+          and not (c.kind = 'agent' and 'push_requested' = (
+            select f.event from flow_calls f where f.call_id = c.call_id order by f.seq desc limit 1))
+        order by c.call_id for no key update of c skip locked""")
 
 
 # Locks: one claim; the right is in the WHERE of the locking statement.
@@ -142,6 +146,14 @@ def announce() -> TextClause:
         select c.call_id, c.run_id, c.request_id, clock_timestamp(), 0 from call_claims c
         where c.call_id = any(:calls) and c.state in ('open', 'stranded') order by c.call_id
         on conflict (call_id) do update set request_id = excluded.request_id, not_before = excluded.not_before""")
+
+
+# Locks: the claims, by call id. Their run is locked behind them by whoever appends meanwhile, as everywhere.
+def claims_at_work() -> TextClause:
+    """Lock the calls of a run that a worker has or had in hand."""
+    return text("""
+        select call_id from call_claims where run_id = :run and state in ('claimed', 'stranded', 'lost')
+        order by call_id for no key update""")
 
 
 # Locks nothing.

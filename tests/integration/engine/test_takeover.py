@@ -9,9 +9,10 @@ from scheduler.flow.services import RunServices
 from scheduler.run import drive_run
 from shared.base import ids
 from shared.journal import runs
-from shared.journal.append import EndedCall, RunRows
+from shared.journal.append import CallRows, EndedCall, OpenCall, RunRows
+from shared.journal.claims import held_still
 from shared.model.rows import CallRow, NewCallRow, NewEventRow
-from tests.integration.engine.hands import Ears, Hand, completed, echo
+from tests.integration.engine.hands import Ears, Hand, completed, echo, ended
 
 SCRIPT = """
 async def main(flow, args):
@@ -269,3 +270,50 @@ def recorded_noop(run_id, lane, step):
     asks = {"op": "noop", "arguments": {"n": lane, "step": step}, "node": None}
     row = NewCallRow("completed", {**asks, "input_digest": input_digest("noop", asks, NO_JOINS)}, result=b"{}")
     return EndedCall(call, path, position, "noop", None, ids.request_id(run_id, call), 0, row)
+
+
+@pytest.mark.req("J20", "J47")
+def test_a_script_error_that_waits_for_open_calls_is_the_end_whoever_writes_it(field):
+    script = """
+import asyncio
+async def main(flow, args):
+    asyncio.create_task(flow.crw.noop(n=1))
+    await asyncio.sleep(0.2)
+    raise ValueError("the script's own fault")
+"""
+    run_id = field.submit(script)
+    interrupt(field, run_id, lambda prepared: [], lambda: field.events(run_id, "ending"))
+    assert not field.events(run_id, "finished")
+    # The stop of the dead one says only that the run is over.
+    runs.set_stop(field.database, run_id, "cancel")
+
+    async def during(ears):
+        field.hand_writer.append(field.kept[0], *ended("held", "cancel"))
+        ears.hear(run_id)
+
+    field.drive(lambda prepared: [], during)
+    end = field.end(run_id)
+    assert (end["status"], end["error_kind"]) == ("script_error", "script")
+    assert "the script's own fault" in end["message"] and "line 6" in end["message"]
+    assert [len(field.events(run_id, kind)) for kind in ("ending", "finished", "cancel_waiting")] == [1, 1, 0]
+
+
+@pytest.mark.req("J15", "J17")
+def test_an_op_that_is_named_as_waited_for_ends_behind_that_row_however_close(field):
+    run_id = field.submit("async def main(flow, args):\n    await flow.crw.noop(n=1)\n")
+    taken = field.take()
+    call = ids.call_id(run_id, "main", 1)
+    request = ids.request_id(run_id, call)
+    prepared = NewCallRow("prepared", {"op": "noop"})
+    opened = OpenCall(call, "main", 1, "noop", None, "op", request, 0, prepared)
+    field.writer.submit(RunRows(taken.lease, opens=(opened,))).result()
+    claim = field.claim(call, request)
+    with held_still(field.database, run_id) as calls:
+        assert [call.call_id for call in calls] == [claim.call_id]
+        end = field.hand_writer.submit(CallRows(claim, tuple(ended("held", "cancel"))))
+        # The op is over, and its row has to wait until the other stands.
+        field.writer.submit(RunRows(taken.lease, (NewEventRow("cancel_waiting", {"calls": []}),))).result()
+        assert not end.done()
+    end.result(10)
+    kinds = [getattr(row, "kind", "") if not isinstance(row, CallRow) else row.event for row in field.rows(run_id)]
+    assert kinds[-2:] == ["cancel_waiting", "held"]

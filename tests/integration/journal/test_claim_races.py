@@ -13,6 +13,10 @@ from tests.integration.journal.sessions import session, waiting
 from tests.journal_farm import Farm, make_identity
 from tests.waiting import wait_until
 
+_CLAIMED_AGO = """
+    update call_claims set claimed_at = clock_timestamp() - %(seconds)s * interval '1 s' where call_id = %(call)s
+    returning 1"""
+
 
 def expire(farm: Farm, worker: str) -> int:
     """Let a worker's lease run out and return its beat."""
@@ -203,6 +207,42 @@ def test_a_claim_far_over_its_deadline_is_taken_away(farm: Farm) -> None:
     assert freed.call_id == held.call_id
     with pytest.raises(RightLost):
         farm.writer.append(held, NewCallRow("placed"))
+
+
+@pytest.mark.req("RULE29")
+def test_each_next_holder_of_an_overdue_call_gets_twice_the_grace_so_that_a_slow_one_comes_to_its_end(
+    farm: Farm,
+) -> None:
+    worker, opened = farm.new_worker(), farm.open(farm.new_run(), deadline_seconds=0.0)
+    farm.claim(worker, opened)
+    for crashes in (1, 2, 3):
+        grace = 0.4 * 2 ** (crashes - 1)
+        farm.rows(_CLAIMED_AGO, call=opened.call_id, seconds=0.9 * grace)
+        assert claims.free_overdue(farm.database, 0.4) == []
+        farm.rows(_CLAIMED_AGO, call=opened.call_id, seconds=1.1 * grace)
+        (freed,) = claims.free_overdue(farm.database, 0.4)
+        assert freed.crashes == crashes
+        farm.claim(worker, opened)
+
+
+@pytest.mark.req("RULE29", "RULE35")
+def test_a_finishing_call_is_left_to_its_holder_however_long_the_hub_is_away_and_no_crash_is_counted(
+    farm: Farm,
+) -> None:
+    worker, lease = farm.new_worker(), farm.new_run()
+    finishing, thinking, pushing = (
+        farm.claim(worker, farm.open(lease, kind=kind, deadline_seconds=0.0)) for kind in ("agent", "agent", "commit")
+    )
+    for held in (finishing, thinking):
+        farm.writer.append(held, NewCallRow("turn_requested"))
+    farm.writer.append(finishing, NewCallRow("turn_ended"), NewCallRow("push_requested"))
+    farm.writer.append(pushing, NewCallRow("push_requested"))
+    farm.rows("update call_claims set claimed_at = claimed_at - interval '1 h' returning 1")
+    # The other two lose theirs: one is a model that hangs, one an op that has deadlines of its own.
+    assert {freed.call_id for freed in claims.free_overdue(farm.database, 0.0)} == {thinking.call_id, pushing.call_id}
+    states = {state.call_id: (state.state, state.crashes) for state in read.open_calls(farm.database, lease.run_id)}
+    assert states[finishing.call_id] == ("claimed", 0)
+    farm.writer.append(finishing, NewCallRow("completed"))
 
 
 @pytest.mark.req("RULE12", "RULE43", "RULE6")
