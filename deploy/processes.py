@@ -68,8 +68,17 @@ class Child:
         """Whether the process has been started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def ended(self) -> int | None:
+        """The status a started process ended with; None while it runs, or when it was never started."""
+        return None if self._process is None else self._process.poll()
+
+    def is_intact(self) -> bool:
+        """A process keeps nothing that could be lost with it."""
+        return True
+
     def start(self) -> None:
-        """Start the process; its output is appended to the log."""
+        """Start the process, also once more after it ended; its output is appended to the log."""
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
                 self._argv,
@@ -89,12 +98,15 @@ class Child:
         Raises:
             ChildDied: with the end of its log.
         """
-        if self._process is None or self._process.poll() is None:
-            return
-        raise ChildDied(
-            f"{self.name} ended with status {self._process.returncode}; the end of {self.log}:\n{self.tail()}",
+        if self.ended is not None:
+            raise self.death()
+
+    def death(self) -> ChildDied:
+        """What to say when the process has ended and should not have: with the end of its log."""
+        return ChildDied(
+            f"{self.name} ended with status {self.ended}; the end of {self.log}:\n{self.tail()}",
             name=self.name,
-            exit_status=self._process.returncode,
+            exit_status=self.ended,
             log=str(self.log),
         )
 

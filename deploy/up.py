@@ -25,13 +25,13 @@ _STOP_MARGIN_SECONDS = 5.0
 
 
 def run_up(settings: Settings, *, scripted: bool = False, say: Callable[[str], None] = print) -> int:
-    """Bring the farm up and keep it up until a signal or the death of one of its processes.
+    """Bring the farm up and keep it up until a signal; what dies is started again, at a limited rate.
 
     Args:
         scripted: put the demo's scripted model behind every role that has no model of its own.
 
     Returns:
-        0 after a signal, 1 when a process died (its log's end was said).
+        0 after a signal, 1 when a process died during the start or again and again (its log's end was said).
 
     Raises:
         UsageError: another farm is configured, another `crw up` runs, or the directory cannot be used or is too full.
@@ -89,6 +89,7 @@ def _run(
     announced = {"database_url": laptop.database_url, "broker_url": laptop.broker_url, **extra}
     with farm.announced(announced):
         _say_ready(settings, laptop, scripted, say)
+        laptop.keep_up(say)
         laptop.wait_until(lambda: False)
 
 

@@ -7,7 +7,6 @@ finds the runs it made; lines that ask for the same thing are counted.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import Any
 from scheduler.wanted import MEMBERS, Wanted, parse_wanted
 from shared.base.canonical import digest_json
 from shared.base.errors import UsageError
+from shared.base.strict_json import load_strict
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def read_batch(lines: Iterable[bytes], defaults: Mapping[str, Any]) -> list[Line
 
 def _read_line(raw: bytes, number: int, defaults: Mapping[str, Any]) -> Wanted:
     try:
-        value = json.loads(raw, parse_constant=_refuse_constant)
+        value = load_strict(raw)
     except RecursionError:
         raise UsageError(f"line {number} is nested too deeply; put large inputs in the repository") from None
     except ValueError as error:
@@ -73,10 +73,6 @@ def _read_line(raw: bytes, number: int, defaults: Mapping[str, Any]) -> Wanted:
         raise UsageError(f'line {number} is no JSON object; write for instance {{"script": "my_flow.py", …}}')
     members = {**{name: given for name, given in defaults.items() if given is not None}, **value}
     return parse_wanted(members, f"line {number}")
-
-
-def _refuse_constant(token: str) -> Any:
-    raise ValueError(f"{token} is no JSON value")
 
 
 def _content_digest(wanted: Wanted) -> str:

@@ -159,6 +159,9 @@ def _check_names(wanted: Wanted) -> None:
     for what, name in names.items():
         if "\0" in name or any("\ud800" <= character <= "\udfff" for character in name):
             raise UsageError(f"{what} {name!r} is no UTF-8 text; give it a name that is")
+    for what, given in (("base", wanted.base), ("target", wanted.target)):
+        if given == "":
+            raise UsageError(f"{what} is empty; name one, or leave --{what} out for its default")
     if not wanted.repo:
         raise UsageError("repo is empty; give the path or URL of a git repository with --repo")
 

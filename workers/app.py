@@ -18,6 +18,7 @@ from celery import Celery, signals
 from shared.base.errors import BrokerUnavailable, NotSent, StoreError, StoreUnavailable, UsageError
 from shared.base.log import configure_logging, get_logger
 from shared.base.patience import wait_for_service
+from shared.base.reach import find_open_root
 from shared.base.settings import Settings, load_settings
 from shared.broker.app import make_app, worker_options
 from shared.broker.client import check as check_broker
@@ -66,6 +67,7 @@ class Application:
         if not settings.database_url or not settings.broker_url:
             missing = "CRW_DATABASE_URL" if not settings.database_url else "CRW_BROKER_URL"
             raise UsageError(f"a worker needs to know where its services are: set {missing}")
+        _refuse_reachable(settings)
         self.settings = settings
         self.state = StateDirectory(settings.state_dir, settings.host_name, settings.min_free_bytes)
         database = Database(
@@ -180,6 +182,16 @@ class Application:
             log.warning("orphan_released" if released else "orphan_kept", call=call_id)
 
         start_thread(release, f"release-{call_id}")
+
+
+def _refuse_reachable(settings: Settings) -> None:
+    """An agent that could write to the state directory could write into other calls' worktrees and proofs."""
+    found = find_open_root(settings.state_dir, settings.codex.config)
+    if found is not None:
+        raise UsageError(
+            f"state_dir {settings.state_dir} lies in reach of {found.root}, which a writing agent's sandbox opens; "
+            f"move it away with CRW_STATE_DIR, or take {found.line} out of codex.config"
+        )
 
 
 def _quiet_celery(**_: Any) -> None:

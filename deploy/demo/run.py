@@ -23,11 +23,11 @@ from typing import TextIO
 
 from deploy.demo.report import Report, make_report
 from deploy.demo.repository import MAIN, make_repository
-from deploy.embedded import EmbeddedError
 from deploy.health import worker_is_up
 from deploy.laptop import START_SECONDS, Laptop, Stopped, state_environment, stop_on_signals
 from deploy.processes import ChildDied, clean_environment, program
 from deploy.scripted import as_variables, scripted_settings, start_model
+from deploy.server import EmbeddedError
 from shared.base.command import die_with_parent, kill_group
 from shared.base.errors import UsageError
 from shared.base.settings import FlowerSettings

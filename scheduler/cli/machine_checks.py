@@ -9,10 +9,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from shared.base.reach import closed_root, find_open_root
 from shared.base.settings import Settings
 from shared.hub.git import GIT_AT_LEAST
 from shared.model.roles import BUILT_IN_ROLES
@@ -87,24 +88,17 @@ def _check_space(path: Path, floor: int) -> Check:
 
 
 def _check_reach(settings: Settings) -> Check:
-    """A writing sandbox opens /tmp and $TMPDIR unless both are excluded, which every worker does by itself."""
-    sandbox = settings.codex.config.get("sandbox_workspace_write")
-    options: Mapping[str, object] = sandbox if isinstance(sandbox, dict) else {}
-    inside = [
-        (root, option)
-        for root, option in (("/tmp", "exclude_slash_tmp"), (os.environ.get("TMPDIR"), "exclude_tmpdir_env_var"))
-        if root and settings.state_dir.is_relative_to(Path(root).absolute())
-    ]
-    for root, option in inside:
-        if options.get(option) is False:
-            return Check(
-                "sandbox",
-                FAILED,
-                f"state_dir lies in {root}, which the sandbox of a writing agent opens",
-                f"move state_dir out of {root}, or take {option} = false out of codex.config",
-            )
-    if inside:
-        return Check("sandbox", NOTE, f"state_dir lies in {inside[0][0]}, which workers close to their agents")
+    found = find_open_root(settings.state_dir, settings.codex.config)
+    if found is not None:
+        return Check(
+            "sandbox",
+            FAILED,
+            f"state_dir lies in reach of {found.root}, which the sandbox of a writing agent opens",
+            f"move state_dir away from {found.root}, or take {found.line} out of codex.config",
+        )
+    closed = closed_root(settings.state_dir)
+    if closed is not None:
+        return Check("sandbox", NOTE, f"state_dir lies in {closed}, which workers close to their agents")
     return Check("sandbox", OK, "state_dir lies where no agent may write")
 
 

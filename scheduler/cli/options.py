@@ -10,6 +10,7 @@ import click
 
 from shared.base.errors import UsageError
 from shared.base.ids import RunId, is_run_id
+from shared.base.strict_json import load_strict
 
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON objects, one a line, instead of text.")
 
@@ -56,7 +57,7 @@ def parse_json(text: str, source: str) -> Any:
         UsageError: it is no JSON.
     """
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return load_strict(text)
     except json.JSONDecodeError as error:
         raise UsageError(
             f"{source} is not JSON: {error.msg} at line {error.lineno} column {error.colno}; "
@@ -68,8 +69,4 @@ def parse_json(text: str, source: str) -> Any:
         ) from None
     except ValueError as error:
         # Python adds to some how a programmer would raise its limits.
-        raise UsageError(f"{source} is not JSON: {str(error).split(';')[0]}") from None
-
-
-def _refuse_constant(token: str) -> Any:
-    raise ValueError(f"{token} is no JSON value")
+        raise UsageError(f"{source} is not JSON the farm takes: {str(error).split(';')[0]}") from None

@@ -176,6 +176,10 @@ def key_texts(what: str, keys: Sequence[Any]) -> list[str]:
     for key in keys:
         if isinstance(key, bool) or not isinstance(key, (str, int)) or key == "":
             raise FlowError(f"{what}: an item's key is a text or a number, not {key!r}")
+        if isinstance(key, str) and any("\ud800" <= character <= "\udfff" for character in key):
+            raise FlowError(
+                f"{what}: the item's key {key!r} has half a character in it (a lone surrogate); give it another"
+            )
         texts.append(str(key))
     if len(set(texts)) != len(texts):
         twice = next(text for text in texts if texts.count(text) > 1)

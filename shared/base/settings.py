@@ -10,6 +10,7 @@ Source: design of the farm, "The command line".
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import socket
@@ -177,14 +178,32 @@ def load_settings(**overrides: Any) -> Settings:
     try:
         settings = Settings(**_with_running_farm(values))
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
-        raise SettingsError(f"setting {name}: {first['msg']} (in {path or 'the environment'})") from None
+        raise SettingsError(_refusal(error, path)) from None
     if overrides:
         settings = settings.model_copy(update={name: value for name, value in overrides.items() if value is not None})
     # Resolved once, here: two spellings of one directory must not be two hosts.
     settings.state_dir = settings.state_dir.expanduser().absolute()
     return settings
+
+
+def _refusal(error: ValidationError, path: Path | None) -> str:
+    first = error.errors()[0]
+    loc = [str(part) for part in first["loc"]]
+    name, where = ".".join(loc), path or "the environment"
+    if first["type"] != "extra_forbidden":
+        return f"setting {name}: {first['msg']} (in {where})"
+    *tables, unknown = loc
+    nearest = difflib.get_close_matches(unknown, _known_keys(tables), n=1, cutoff=0.5)
+    meant = ".".join([*tables, *nearest])
+    mend = f"did you mean {meant}?" if nearest else "take it out, or see deploy/crw.toml.example for what there is"
+    return f"there is no setting {name} (in {where}); {mend}"
+
+
+def _known_keys(tables: list[str]) -> list[str]:
+    """The keys of a table of the settings; a role's name may be any."""
+    models: dict[str, type[BaseModel]] = {"codex": CodexSettings, "git": GitSettings, "flower": FlowerSettings}
+    model = models.get(tables[0], RoleSettings) if tables else Settings
+    return list(model.model_fields)
 
 
 def _with_running_farm(values: dict[str, Any]) -> dict[str, Any]:

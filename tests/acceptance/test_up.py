@@ -22,7 +22,6 @@ from tests.acceptance.programs import (
     CRW,
     ROOT,
     assert_nothing_runs,
-    running_with,
     started,
     user_environment,
     wait_for_words,
@@ -112,15 +111,30 @@ def test_another_terminal_runs_a_flow_without_any_configuration_and_the_data_sta
     assert_nothing_runs(home)
 
 
-def test_a_process_that_dies_takes_the_farm_down_and_its_last_words_are_said(tmp_path: Path) -> None:
+def _kill(up: subprocess.Popen[bytes], *words: str) -> None:
+    """SIGKILL the farm's own children whose command line or program has one of these words."""
+    for child in psutil.Process(up.pid).children():
+        if any(word in text for text in (child.exe(), *child.cmdline()) for word in words):
+            child.kill()
+
+
+def test_a_process_or_server_that_dies_is_started_again_and_the_farm_works_on(tmp_path: Path) -> None:
     home, log = tmp_path / "home", tmp_path / "log"
     home.mkdir()
     with started((*CRW, "up", "--scripted"), user_environment(home), home, log) as up:
         wait_for_words(log, READY, up, 60)
-        scheduler = next(line for line in running_with(home) if "scheduler.service" in line)
-        psutil.Process(int(scheduler.split()[0])).kill()
-        assert up.wait(60) == 1
-    assert "scheduler ended with status -9" in log.read_text()
+        _kill(up, "scheduler.service", "deploy.flower")
+        wait_for_words(log, "scheduler ended with status -9; it is started again now", up, 20)
+        wait_for_words(log, "flower ended with status -9; it is started again now", up, 20)
+        _kill(up, "valkey")
+        wait_for_words(log, "valkey ended with status -9; it is started again now", up, 20)
+        _kill(up, "pginstall18")
+        wait_for_words(log, "postgres ended with status", up, 20)
+        _kill(up, "workers.app")
+        wait_for_words(log, "worker ended with status -9; it is started again now", up, 20)
+        _run_the_readme_s_flow(home)
+        up.send_signal(signal.SIGINT)
+        assert up.wait(60) == 0
     assert_nothing_runs(home)
 
 

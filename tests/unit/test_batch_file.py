@@ -26,6 +26,7 @@ def test_empty_lines_count_but_are_passed_over():
     ("bad", "sentence"),
     [
         (b"{nope}\n", "line 2 is not JSON"),
+        (b'{"script": "flow.py", "repo": ".", "repo": "r"}\n', "the member 'repo' stands twice"),
         ([1], "line 2 is no JSON object"),
         ({**GOOD, "scirpt": "x"}, "line 2: there is no member 'scirpt'"),
         ({**GOOD, "max_turns": "3"}, "line 2: max_turns is a number, not '3'"),

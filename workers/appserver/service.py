@@ -257,4 +257,4 @@ class AppServerService:
 
     @property
     def _log_file(self) -> Path:
-        return self._state_dir / "logs" / "app-server.log"
+        return self._state_dir / "log" / "app-server.log"

@@ -152,7 +152,7 @@ def test_what_the_server_says_on_its_error_stream_is_kept(
     program = fake.program.read_text().replace("#!/bin/sh\n", "#!/bin/sh\necho its own words >&2\n")
     fake.program.write_text(program)
     make_service().connection()
-    assert "its own words" in (tmp_path / "state" / "logs" / "app-server.log").read_text()
+    assert "its own words" in (tmp_path / "state" / "log" / "app-server.log").read_text()
 
 
 @pytest.mark.req("K22")

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import psutil
 import psycopg2
@@ -19,6 +20,15 @@ from deploy.embedded import Postgres, Valkey
 p, v = Postgres(Path(sys.argv[1]) / "p"), Valkey(Path(sys.argv[1]) / "v")
 p.start(); v.start()
 print(p.child.pid, v.child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+OWNER = """
+import sys, time
+from pathlib import Path
+from deploy.embedded import Valkey
+print(Valkey(Path(sys.argv[1]) / "v").sockets, flush=True)
 time.sleep(60)
 """
 
@@ -61,3 +71,19 @@ def test_servers_die_with_a_killed_parent(tmp_path):
         return all(not psutil.pid_exists(pid) or psutil.Process(pid).status() == "zombie" for pid in pids)
 
     wait_until(gone, 15, "both servers to end")
+
+
+def test_the_next_start_removes_the_empty_directories_of_a_killed_owner_and_no_living_one(tmp_path):
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
+    assert owner.stdout is not None
+    left = Path(owner.stdout.readline().strip())
+    living = Valkey(tmp_path / "living")
+    assert left.is_dir()
+    owner.kill()
+    owner.wait()
+    next_one = Valkey(tmp_path / "next")
+    assert not left.exists() and living.sockets.is_dir()
+    for server in (living, next_one):
+        server.close()

@@ -17,6 +17,7 @@ from sqlalchemy import make_url
 
 from deploy.laptop import Laptop, Stopped, stop_on_signals
 from deploy.processes import Child, ChildDied, clean_environment
+from deploy.restarts import RESTARTS
 from tests.waiting import wait_until
 
 MODULE = "tests.integration.deploy.obedient"
@@ -146,3 +147,30 @@ def test_variables_of_the_user_do_not_reach_a_demo(monkeypatch: pytest.MonkeyPat
         "CRW_X": "1",
         "PATH": "",
     }
+
+
+def test_what_ends_is_started_again_and_given_up_when_it_ends_again_and_again(tmp_path: Path) -> None:
+    said: list[str] = []
+    with Laptop(tmp_path, stop_seconds=5) as laptop:
+        sleeper = laptop.start("sleeper", MODULE, _environment(), ("sleep",))
+        laptop.keep_up(said.append)
+        first = sleeper.pid
+        os.kill(first, signal.SIGKILL)
+        laptop.valkey.kill()
+        laptop.postgres.kill()
+        assert laptop.wait_until(lambda: sleeper.running and sleeper.pid != first, 30)
+        assert laptop.wait_until(lambda: _journal_is_there(laptop.database_url), 30)
+        assert {line.split()[0] for line in said} == {"sleeper", "valkey", "postgres"}
+        laptop.start("unlucky", MODULE, _environment(), ("die",))
+        with pytest.raises(ChildDied, match="unlucky ended with status 3"):
+            laptop.wait_until(lambda: False, 60)
+    assert sum(line.startswith("unlucky") for line in said) == RESTARTS
+
+
+def test_a_database_whose_data_is_gone_is_not_replaced_by_an_empty_one(tmp_path: Path) -> None:
+    with Laptop(tmp_path, stop_seconds=5) as laptop:
+        laptop.keep_up(lambda _line: None)
+        laptop.postgres.kill()
+        (laptop.postgres.data / "PG_VERSION").unlink()
+        with pytest.raises(ChildDied, match=r"postgres ended .* is gone"):
+            laptop.wait_until(lambda: False, 30)

@@ -1,5 +1,6 @@
 """One worker process against a real journal and broker: what it claims, drops, gives back and survives."""
 
+import json
 import signal
 from contextlib import closing
 
@@ -69,6 +70,15 @@ def test_a_host_name_of_another_state_directory_ends_with_status_2(farm: Farm):
     second = farm.start_worker("h1", state_dir=farm.directory / "state-other")
     assert second.child.wait(20) == 2
     assert second.said("belongs to another state directory")
+
+
+@pytest.mark.req("K35")
+def test_a_state_directory_that_agents_could_write_to_ends_with_status_2_and_the_mend(farm: Farm):
+    opened = {"sandbox_workspace_write": {"writable_roots": [str(farm.directory)]}}
+    worker = farm.start_worker("h1", codex__config=json.dumps(opened))
+    assert worker.child.wait(20) == 2
+    assert worker.said("which a writing agent's sandbox opens; move it away with CRW_STATE_DIR")
+    assert not (farm.directory / "state-h1").exists()
 
 
 def test_too_little_disk_ends_with_status_2(farm: Farm):

@@ -20,6 +20,11 @@ def test_arguments_that_are_no_json_are_refused_by_name(text):
         parse_arguments(text, None)
 
 
+def test_a_member_that_stands_twice_is_refused_by_name():
+    with pytest.raises(UsageError, match="the member 'goal' stands twice"):
+        parse_arguments('{"plan": [{"goal": 1, "goal": 2}]}', None)
+
+
 def test_arguments_come_from_a_file_and_the_refusal_names_it(tmp_path):
     file = tmp_path / "args.json"
     file.write_text('{"goal": "ü"}', encoding="utf-8")

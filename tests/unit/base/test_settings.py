@@ -1,0 +1,30 @@
+"""Settings that cannot be used are named, with the file they stand in and what was probably meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shared.base.errors import SettingsError
+from shared.base.settings import load_settings
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("lease_second = 3", ("there is no setting lease_second", "did you mean lease_seconds?")),
+        ("[codex]\nbinary = 'x'", ("there is no setting codex.binary", "did you mean codex.bin?")),
+        ("[roles.architect]\nmodle = 'x'", ("roles.architect.modle", "did you mean roles.architect.model?")),
+        ("zzzzzz = 1", ("there is no setting zzzzzz", "deploy/crw.toml.example")),
+    ],
+)
+def test_an_unknown_key_is_named_with_its_file_and_the_nearest_known_one(
+    text: str, words: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "crw.toml"
+    file.write_text(text)
+    monkeypatch.setenv("CRW_CONFIG", str(file))
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+    assert all(word in str(refused.value) for word in (*words, str(file)))
