@@ -35,6 +35,7 @@ from workers.call.recover import recover_call
 from workers.call.run import run_agent_call
 from workers.claim import Hands
 from workers.cleaning import clean_and_answer
+from workers.consuming import take_hints
 from workers.duties import Slots, StopFlags
 from workers.ending import Ending
 from workers.health import Health
@@ -164,6 +165,7 @@ class Application:
             clean_and_answer(self.worker, run_id, address)
 
         self._queues.attach(app)
+        take_hints(app)
         # Weak references would be gone with this method.
         signals.worker_shutting_down.connect(lambda **_: ending.ask(), weak=False)
         signals.setup_logging.connect(_quiet_celery, weak=False)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
 from shared.base.errors import BudgetSpent, RightLost, RowRefused, RunStopping, StoreError
 from shared.journal import claims, read, runs
-from shared.journal.append import CallRows, EndedCall, RunRows
+from shared.journal.append import CallRows, EndedCall, RunLease, RunRows
 from shared.model.rows import CallRow, EventRow, NewCallRow, NewEventRow
 from tests.journal_farm import Farm
+from tests.waiting import wait_until
 
 
 @pytest.mark.req("J01", "J02", "J38")
@@ -222,3 +224,28 @@ def test_a_row_of_an_unknown_kind_or_in_the_wrong_table_is_refused(farm: Farm) -
             farm.writer.submit(RunRows(lease, events=(NewEventRow(word),)))
     with pytest.raises(RowRefused, match="not the last"):
         farm.writer.append(held, NewCallRow("completed"), NewCallRow("usage"))
+
+
+@pytest.mark.req("RULE38")
+def test_a_row_and_a_claim_find_their_call_by_its_key_though_the_plans_are_older_than_the_calls(farm: Farm) -> None:
+    lease, worker = farm.new_run(), farm.new_worker()
+    # The session's plans are made now, while the tables are all but empty.
+    farm.writer.append(farm.claim(worker, farm.open(lease)), NewCallRow("completed"))
+    farm.writer.submit(RunRows(lease, opens=tuple(farm.opening(lease) for _ in range(500)))).result()
+    before = _whole_reads(farm, lease, worker)
+    assert _whole_reads(farm, lease, worker) == before
+
+
+def _whole_reads(farm: Farm, lease: RunLease, worker: str) -> int:
+    """How often tables of the hot path were read from end to end, some calls of this sort included."""
+    for _ in range(3):
+        farm.writer.append(farm.claim(worker, farm.open(lease)), NewCallRow("completed"))
+    # A session tells what it did at its first statement after a second.
+    told_at = time.monotonic() + 1.1
+    wait_until(lambda: time.monotonic() > told_at, 5, "the sessions to be due")
+    farm.writer.append(farm.claim(worker, farm.open(lease)), NewCallRow("completed"))
+    query = (
+        "select sum(seq_scan)::int from pg_stat_user_tables where relname in ('call_claims', 'outbox', 'flow_calls')"
+    )
+    [(count,)] = farm.database.fetch(query, {})
+    return int(count)
