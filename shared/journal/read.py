@@ -19,7 +19,17 @@ from shared.journal.queries import reading
 from shared.journal.results import load_result
 from shared.model.rows import CallRow, EventRow, Row
 
-__all__ = ["OpenCallState", "Page", "load", "load_after", "load_call", "load_lean", "load_node", "open_calls"]
+__all__ = [
+    "OpenCallState",
+    "Page",
+    "load",
+    "load_after",
+    "load_call",
+    "load_effects",
+    "load_lean",
+    "load_node",
+    "open_calls",
+]
 
 _PAGE_ROWS = 1000
 
@@ -72,6 +82,15 @@ def load_call(database: Database, call_id: str) -> list[CallRow]:
 def load_node(database: Database, run_id: str, node_id: str) -> list[CallRow]:
     """A node's placed and worktree_restored rows, and the terminal rows of its executor calls and commits; lean."""
     return [_call_row(row) for row in _fetch(database, reading.NODE_ROWS, {"run": run_id, "node": node_id})]
+
+
+def load_effects(database: Database, run_id: str, after: int = 0) -> list[CallRow]:
+    """What the proofs of a run need of its rows behind a seq, lean, in order; prepared rows come without their detail.
+
+    These are the executor calls and commits of all nodes (prepared, placed, hold_cleared, terminal) and the
+    terminal rows of integrations.
+    """
+    return [_call_row(row) for row in _fetch(database, reading.EFFECT_ROWS, {"run": run_id, "after": after})]
 
 
 Values = tuple[Any, ...]

@@ -1,0 +1,157 @@
+"""Git's facts about all nodes of a run on this host, in few git processes.
+
+One process lists the HEADs of all worktrees. Only a HEAD that is not where the rows
+have it is looked at further, and only a worktree on whose files a verdict hangs is
+snapshotted, several at once: a run whose nodes are committed costs one process,
+however many they are. Nothing is changed; a snapshot writes objects that no ref names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from shared.base.errors import GitError, WorktreeError
+from shared.hub.git import Git
+from workers.proofs.commit_chain import Head, NodeFacts, parents_of
+from workers.proofs.executor import view_node
+from workers.proofs.record import NodeRecord, Turned
+from workers.worktrees.commit import REQUEST_TRAILER
+from workers.worktrees.snapshot import snapshot
+
+_AT_ONCE = 2 * (os.cpu_count() or 1)
+_TRAILER = re.compile(rf"^{REQUEST_TRAILER}: (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The files of one worktree. Shape: `tree` of them, or None and the `error` why they cannot be read."""
+
+    tree: str | None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """Shape: `nodes` by node id; `held` what the own worktree of each held executor call holds, by call id."""
+
+    nodes: Mapping[str, NodeFacts]
+    held: Mapping[str, Seen]
+
+
+def gather(git: Git, mirror: Path, records: Iterable[NodeRecord]) -> RunFacts:
+    """Look at the worktrees of nodes whose current worktree is on this host."""
+    asked = {record.node: record for record in records if record.current is not None}
+    heads = read_heads(git, mirror)
+    nodes = {node: _with_head(record, heads) for node, record in asked.items()}
+    for node, facts in nodes.items():
+        nodes[node] = _explain_head(git, mirror, asked[node], facts)
+    wanted = {node: asked[node].current.path for node in nodes if _needs_files(asked[node], nodes[node])}  # type: ignore[union-attr]
+    held = {turned.call_id: turned.worktree for record in asked.values() for turned in held_calls(record)}
+    files = read_files(git, {*wanted.values(), *held.values()})
+    for node, path in wanted.items():
+        nodes[node] = replace(nodes[node], snapshot=files[path].tree, error=nodes[node].error or files[path].error)
+    return RunFacts(nodes, {call: files[path] for call, path in held.items()})
+
+
+def held_calls(record: NodeRecord) -> list[Turned]:
+    """The executor calls of a node whose last event is held."""
+    return [turned for turned in record.turned if turned.newest and turned.status == "held"]
+
+
+def _needs_files(record: NodeRecord, facts: NodeFacts) -> bool:
+    view = view_node(record, facts)
+    return view is not None and view.needs_snapshot
+
+
+def read_heads(git: Git, mirror: Path) -> Mapping[str, str]:
+    """Real path of each worktree of the mirror -> its HEAD."""
+    if not mirror.is_dir():
+        return {}
+    heads: dict[str, str] = {}
+    path = ""
+    for item in git.run(mirror, "worktree", "list", "--porcelain", "-z").records:
+        word, _, value = item.partition(" ")
+        if word == "worktree":
+            path = value
+        elif word == "HEAD" and value.strip("0"):
+            heads[path] = value
+    return heads
+
+
+def _with_head(record: NodeRecord, heads: Mapping[str, str]) -> NodeFacts:
+    current = record.current
+    assert current is not None
+    # git remembers a worktree whose directory is gone.
+    if not os.path.lexists(os.path.join(current.path, ".git")):
+        return NodeFacts(error=f"there is no worktree at {current.path} any more")
+    head = heads.get(os.path.realpath(current.path))
+    if head is None:
+        return NodeFacts(error=f"{current.path} is no worktree that git knows, or its HEAD is broken")
+    return NodeFacts(Head(head))
+
+
+def _explain_head(git: Git, mirror: Path, record: NodeRecord, facts: NodeFacts) -> NodeFacts:
+    """What there is to know of a HEAD that is not the last recorded commit; the others are as the rows say."""
+    view = view_node(record, facts)
+    if facts.head is None or view is None or not view.standing.foreign:
+        return facts
+    head = _read_head(git, mirror, facts.head.commit)
+    if head is None:
+        return NodeFacts(error=f"HEAD names {facts.head.commit}, which is no commit here")
+    return replace(facts, head=head, in_head=_recorded_in(git, mirror, record, head.commit))
+
+
+def _read_head(git: Git, mirror: Path, commit: str) -> Head | None:
+    read = git.run(mirror, "cat-file", "commit", commit, check=False)
+    if read.exit_status != 0:
+        return None
+    fields, _, message = read.out.decode("utf-8", "surrogateescape").partition("\n\n")
+    named = [line.partition(" ") for line in fields.split("\n")]
+    requests = _TRAILER.findall(message)
+    return Head(
+        commit,
+        tree=next((value for word, _, value in named if word == "tree"), None),
+        parents=tuple(value for word, _, value in named if word == "parent"),
+        request=requests[-1] if requests else None,
+    )
+
+
+def _recorded_in(git: Git, mirror: Path, record: NodeRecord, head: str) -> frozenset[str]:
+    """The recorded commits in the history of a HEAD, newest asked first: with one come all it was made on."""
+    parents = parents_of(record)
+    found: set[str] = set()
+    candidates = [made.commit for made in reversed(record.made)] + [tree.start for tree in reversed(record.worktrees)]
+    for commit in dict.fromkeys(candidates):
+        if commit in found or not is_ancestor(git, mirror, commit, head):
+            continue
+        at: str | None = commit
+        while at is not None and at not in found:
+            found.add(at)
+            at = parents.get(at)
+    return frozenset(found)
+
+
+def is_ancestor(git: Git, mirror: Path, commit: str, of: str) -> bool:
+    """Whether a commit is another one or in its history; one that is not in the mirror is not."""
+    return git.run(mirror, "merge-base", "--is-ancestor", commit, of, check=False).exit_status == 0
+
+
+def read_files(git: Git, worktrees: Iterable[str]) -> Mapping[str, Seen]:
+    """The files of worktrees, several read at once; by path."""
+    paths = sorted(set(worktrees))
+    if not paths:
+        return {}
+    with ThreadPoolExecutor(min(_AT_ONCE, len(paths)), thread_name_prefix="proofs") as pool:
+        return dict(zip(paths, pool.map(lambda path: _read(git, path), paths), strict=True))
+
+
+def _read(git: Git, path: str) -> Seen:
+    try:
+        return Seen(snapshot(git, Path(path)))
+    except (WorktreeError, GitError) as error:
+        return Seen(None, str(error))

@@ -1,0 +1,80 @@
+"""Are the effects of ops and the states of held calls still there? Pure.
+
+Source: journal document, "Other effects" and "Held calls".
+"""
+
+from __future__ import annotations
+
+from shared.model.proof import HeldState, Verdict
+from workers.proofs.executor import NodeView, short
+from workers.proofs.record import Turned
+
+THREAD_ACTIVE = "thread_active"
+
+
+def judge_commits(view: NodeView) -> dict[str, Verdict]:
+    """Call id -> why it is not proven, of a node's `commit` ops: their commits are in the history of its HEAD."""
+    found = {}
+    for made in view.record.made:
+        if made.newest and made.commit not in view.history:
+            found[made.call_id] = Verdict(
+                False,
+                "commit_left_history",
+                f"commit {short(made.commit)} is not in the history of node {view.record.node}, which is at "
+                f"{short(view.standing.commit)}",
+                {"commit": made.commit, "head": view.standing.commit},
+            )
+    return found
+
+
+def judge_integrate(commit: str, ref: str, tip: str | None, contained: bool | None) -> Verdict | None:
+    """Why an `integrate` is not proven; None when its commit is in the target's history, however far that moved on.
+
+    Args:
+        tip: what the target is now; None when it is not there.
+        contained: whether the commit is the tip or an ancestor of it; None when the hub could not be asked.
+    """
+    if contained:
+        return None
+    facts = {"commit": commit, "ref": ref, "tip": tip}
+    if contained is None:
+        return Verdict(False, "hub_unreachable", f"the hub cannot be asked for {ref}", facts)
+    where = f"at {short(tip)} does not hold" if tip is not None else "is gone, and with it"
+    return Verdict(False, "not_on_target", f"{ref} {where} the merged commit {short(commit)}", facts)
+
+
+def judge_held(held: Turned, snapshot: str | None, error: str | None) -> HeldState:
+    """Whether a held executor call finds its own worktree as it left it.
+
+    Args:
+        snapshot: what the call's own worktree holds now, None when it cannot be read (`error`).
+    """
+    if held.tree is None:
+        return HeldState(
+            snapshot,
+            False,
+            "held_state_unknown",
+            "what it left was not recorded when it was held",
+        )
+    if snapshot is None:
+        return HeldState(None, False, "worktree_unreadable", f"its worktree cannot be read: {error}")
+    if snapshot != held.tree:
+        return HeldState(
+            snapshot,
+            False,
+            "files_changed",
+            f"its worktree holds tree {short(snapshot)}, and it was held with {short(held.tree)}",
+        )
+    return HeldState(snapshot, True)
+
+
+def judge_thread(state: HeldState, reason: str | None, thread_status: str | None) -> HeldState:
+    """The same for the thread of a call that was held because a turn of it could not be joined: it has to be idle.
+
+    Args:
+        thread_status: the thread's status as the App Server reads it; None when it cannot be read.
+    """
+    if reason != THREAD_ACTIVE or not state.in_place or thread_status == "idle":
+        return state
+    said = f"is {thread_status}" if thread_status else "cannot be read"
+    return HeldState(state.snapshot, False, "thread_not_idle", f"its thread {said}, not idle")
