@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := build/peers
 
-.PHONY: demo test lint contract drill bench clean
+.PHONY: demo test lint contract drill soak bench clean
+# How long faults strike in the soak, and over how many calls.
+MINUTES ?= 15
+POSITIONS ?= 2000
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "crw-farm needs Python 3.11 to 3.13; name one: make PYTHON=python3.11")'
@@ -32,6 +35,10 @@ contract: $(VENV)/.installed
 # Every row kind, every boundary, every fault: what dies there changes no result; build/drill.json.
 drill: $(VENV)/.installed
 	$(BIN)/python -m tests.drill
+
+# A farm under load while everything of it is killed at random; build/soak.json. make soak MINUTES=2 POSITIONS=200
+soak: $(VENV)/.installed
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) --positions $(POSITIONS)
 
 # Every figure against its peer, on services of its own: a table, and build/bench.json.
 bench: $(VENV)/.installed $(PEERS)/.installed

@@ -6,7 +6,7 @@ Source: design of the farm, "What is promised".
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -90,7 +90,8 @@ def check_invariants(
     _check_end(found, rows, open_calls)
     for call, its_rows in by_call.items():
         _check_call(found, call, its_rows)
-    mine = [frame for frame in frames if frame.method in _INTENT_OF and _belongs(frame, calls)]
+    threads = {row.thread_id for row in calls if row.thread_id is not None}
+    mine = [frame for frame in frames if frame.method in _INTENT_OF and _belongs(frame, by_call, threads)]
     _check_frames(found, mine, by_call)
     _check_asked(found, [turn for turn in asked if turn.operation.split("/")[0] in by_call], by_call)
     if hub is not None:
@@ -141,18 +142,21 @@ def _check_call(found: Findings, call: str, rows: Sequence[CallRow]) -> None:
         found.lost.append(f"{call}: attempt {attempt} has no terminal row")
 
 
-def _belongs(frame: Frame, calls: Sequence[CallRow]) -> bool:
+def _belongs(frame: Frame, calls: Collection[str], threads: Collection[str]) -> bool:
+    """Whether a frame is one of this run's calls: named `crw:<run>/<call>/<n>` or `<call>/t<n>`, or of its threads."""
     if frame.method == "turn/interrupt":
-        return any(row.thread_id == frame.params.get("threadId") for row in calls)
-    ids = {row.call_id for row in calls}
-    return any(call in frame.name for call in ids)
+        return frame.params.get("threadId") in threads
+    return any(part in calls for part in frame.name.split("/"))
 
 
 def _check_frames(found: Findings, frames: Sequence[Frame], by_call: Mapping[str, Sequence[CallRow]]) -> None:
     counts = Counter((frame.method, frame.name) for frame in frames if frame.method != "turn/interrupt")
     found.duplicates += [f"{method} {name} arrived {n} times" for (method, name), n in counts.items() if n > 1]
+    announced: dict[tuple[str, str], list[CallRow]] = defaultdict(list)
+    for row in (row for rows in by_call.values() for row in rows):
+        announced[row.event, _announced(row)].append(row)
     for frame in frames:
-        intents = [row for rows in by_call.values() for row in rows if _announces(row, frame)]
+        intents = announced[_INTENT_OF[frame.method], frame.name]
         if not any(row.written_at.timestamp() <= frame.at for row in intents):
             found.broken.append(f"{frame.method} {frame.name} arrived without an earlier intent")
             continue
@@ -166,11 +170,14 @@ def _check_frames(found: Findings, frames: Sequence[Frame], by_call: Mapping[str
             found.broken.append(f"{frame.method} {frame.name} arrived under fence {fence} after {newer[0].fence}")
 
 
-def _announces(row: CallRow, frame: Frame) -> bool:
-    if row.event != _INTENT_OF[frame.method]:
-        return False
-    told = {"thread/start": row.detail.get("source"), "turn/start": row.operation, "turn/interrupt": row.turn_id}
-    return told[frame.method] == frame.name
+def _announced(row: CallRow) -> str:
+    """The name of the frame that an intent announces."""
+    told = {
+        "thread_requested": row.detail.get("source"),
+        "turn_requested": row.operation,
+        "interrupt_requested": row.turn_id,
+    }
+    return str(told.get(row.event))
 
 
 def _check_asked(found: Findings, asked: Sequence[Asked], by_call: Mapping[str, Sequence[CallRow]]) -> None:

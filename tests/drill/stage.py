@@ -118,9 +118,14 @@ class CellFarm(Farm):
 
 
 def app_servers(child: Child) -> list[psutil.Process]:
-    """The App Servers that a worker has started."""
+    """The App Servers that a worker of the drill has started."""
+    return app_servers_of(child.pid)
+
+
+def app_servers_of(pid: int) -> list[psutil.Process]:
+    """The App Servers that the worker with this pid has started."""
     try:
-        below = psutil.Process(child.pid).children(recursive=True)
+        below = psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
     return [process for process in below if "app-server" in _command(process)]
