@@ -11,20 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from shared.base.errors import GitError
-from shared.base.log import get_logger
-from shared.hub.git import Git
-from shared.hub.guard import move_guard
-from shared.hub.push import patiently
+from scheduler.guarding import may_push, shut_out
 from shared.journal.append import EndedCall
 from shared.journal.claims import OpenCallState, held_still
 from shared.journal.database import Database
-from shared.journal.read import load_call
-from shared.journal.runs import load_spec
 from shared.model.rows import EventRow, NewCallRow, NewEventRow, Row
-
-_HUB_TIMEOUT_SECONDS = 30.0
-_HUB_PATIENCE_SECONDS = 10.0
 
 
 def plan_cancel_waiting(calls: Iterable[OpenCallState]) -> NewEventRow | None:
@@ -68,7 +59,8 @@ def end_lost(database: Database, run_id: str, calls: Sequence[OpenCallState]) ->
     lost = [call for call in calls if call.state == "lost"]
     if not lost:
         return ()
-    error = _shut_out(database, run_id) if any(_may_push(database, call) for call in lost) else None
+    pushes = may_push(database, (call.call_id for call in lost))
+    error = shut_out(database, run_id, "cancel") if pushes else None
     facts = {"reason": "cancel", "error": "its host was silent when the cancel was over"}
     if error is not None:
         facts["guard_error"] = error
@@ -79,21 +71,3 @@ def end_lost(database: Database, run_id: str, calls: Sequence[OpenCallState]) ->
         )
         for call in lost
     )  # fmt: skip
-
-
-def _may_push(database: Database, call: OpenCallState) -> bool:
-    """Whether the call announced a push that the guard goes along with."""
-    rows = load_call(database, call.call_id)
-    return any(row.event == "push_requested" and "guard" in row.detail for row in rows)
-
-
-def _shut_out(database: Database, run_id: str) -> str | None:
-    """Move the guard; what stood in the way where it cannot be moved."""
-    git, hub = Git(_HUB_TIMEOUT_SECONDS), load_spec(database, run_id).hub
-    try:
-        patiently(lambda: move_guard(git, hub, run_id, "cancel"), lambda: False, _HUB_PATIENCE_SECONDS)
-    except GitError as error:
-        get_logger().error("guard_not_moved", run=run_id, error=str(error))
-        return f"the guard on the hub could not be moved: {error}"
-    get_logger().info("guard_moved", run=run_id)
-    return None

@@ -29,6 +29,7 @@ from scheduler.flow.services import Changes, RunServices, Watch
 from scheduler.flow.silence import Silence
 from scheduler.flow.waiting import Inbox
 from scheduler.last_calls import end_lost, tell_waiting, was_told
+from scheduler.lost_calls import LostCalls
 from scheduler.resume.history import History
 from shared.base.errors import RightLost, RowRefused
 from shared.base.log import get_logger
@@ -108,7 +109,9 @@ class _Drive:
         script = Script(self._run_id, spec.script, sources)
         flow = Flow(spec, script, positions, self._clock)
         silence = Silence(self._database, self._run_id, self._inbox, self._dispatch)
-        duties = {asyncio.create_task(duty, name=self._run_id) for duty in (self._inbox.run(), silence.run())}
+        self._lost = LostCalls(self._database, self._taken.lease, spec, self._inbox, self._dispatch)
+        loops = (self._inbox.run(), silence.run(), self._lost.run())
+        duties = {asyncio.create_task(loop, name=self._run_id) for loop in loops}
         for duty in duties:
             duty.add_done_callback(self._duty_ended)
         try:
@@ -194,6 +197,7 @@ class _Drive:
             # Nobody reads these results any more: workers interrupt them as they do for a cancel.
             await asyncio.to_thread(set_stop, self._database, self._run_id, "cancel")
         told = not end.cancelled or self._told_waiting
+        await self._lost.close()
         while True:
             calls = await asyncio.to_thread(open_calls, self._database, self._run_id)
             if any(call.state == "open" for call in calls):

@@ -22,6 +22,7 @@ from scheduler.flow.services import RunServices
 from scheduler.lease import Lease
 from scheduler.outgoing import Outgoing
 from scheduler.sweeps.dead_schedulers import BurySchedulers
+from scheduler.sweeps.host_loss import LoseHosts
 from scheduler.sweeps.publish import PublishDue
 from scheduler.sweeps.rescue import RescueCalls
 from scheduler.sweeps.sweep import SweepLoop
@@ -165,9 +166,12 @@ class Scheduler:
         publish = SweepLoop(PublishDue(self._database, self._publisher), period)
         rescue = SweepLoop(RescueCalls(self._database, self._settings.lease_seconds), period, after=publish.wake)
         bury = SweepLoop(BurySchedulers(self._database), period, after=lambda: self._changes.hear(""))
-        for sweep in (publish, rescue, bury):
+        after_seconds = self._settings.host_lost_after_seconds
+        lose = SweepLoop(LoseHosts(self._database, after_seconds, self._wakeups.tell), period, after=publish.wake)
+        sweeps = [publish, rescue, bury, lose]
+        for sweep in sweeps:
             sweep.start()
-        return [publish, rescue, bury]
+        return sweeps
 
     async def _give_back(self) -> None:
         await self._driving.cancel_all()

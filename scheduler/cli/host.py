@@ -8,6 +8,7 @@ from scheduler.cli.lazy import LazyGroup
 
 _COMMANDS = {
     "ls": ("scheduler.cli.host_ls", "list the hosts"),
+    "lost": ("scheduler.cli.host_lost", "give a host up that will not come back"),
     "login": ("scheduler.cli.host_login", "log this host in at the model's provider"),
 }
 
@@ -19,4 +20,5 @@ def command() -> None:
     \b
     crw host ls
     crw host login
+    crw host lost NAME
     """

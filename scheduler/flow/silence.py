@@ -57,7 +57,9 @@ class Silence:
             new = [call for call in calls if (host, call) not in self._told]
             if new:
                 self._told.update((host, call) for call in new)
-                self._dispatch.note(NewEventRow("waiting_for_host", {"host": host, "calls": new}))
+                self._dispatch.note(
+                    NewEventRow("waiting_for_host", {"host": host, "calls": new, "reason": "host_unreachable"})
+                )
 
     def _find(self) -> Mapping[str, list[str]]:
         calls = open_calls(self._database, self._run_id)

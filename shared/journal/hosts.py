@@ -20,7 +20,8 @@ from sqlalchemy import Connection
 from shared.base.errors import UsageError
 from shared.journal.claims import Freed, free
 from shared.journal.database import Database, retrying
-from shared.journal.queries import claiming, farm
+from shared.journal.queries import claiming, farm, losing
+from shared.journal.stripping import strip_host
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ def register(database: Database, identity: Identity) -> list[Freed]:
 
 def _register(connection: Connection, identity: Identity) -> list[Freed]:
     values: dict[str, Any] = {**asdict(identity), "labels": list(identity.labels)}
+    known = connection.execute(losing.host_to_change(), values).first()
     host = connection.execute(farm.host_to_register(), values).one()
     if host.host_id != identity.host_id:
         raise UsageError(
@@ -112,8 +114,12 @@ def _register(connection: Connection, identity: Identity) -> list[Freed]:
             )
     ended = [worker.worker_id for worker in living]
     connection.execute(farm.end_workers(), {"workers": ended, "state": "dead"})
-    known = connection.execute(farm.workers_of_host(), values).scalars().all()
-    freed = _free(connection, sorted({*ended, *known}))
+    if known is not None and known.state == "lost":
+        # Given up, it is a new host under its old name: nothing that was its own is, whatever was bound to it since.
+        strip_host(connection, identity.host)
+        connection.execute(losing.set_host_state(), {**values, "state": "up"})
+    with_claims = connection.execute(farm.workers_of_host(), values).scalars().all()
+    freed = _free(connection, sorted({*ended, *with_claims}))
     connection.execute(farm.new_worker(), values)
     return freed
 

@@ -41,7 +41,7 @@ class Origin:
 
     Shape: `worker_id` has its pid and start time in `farm_workers`; `home_id` is the state
     directory's own; `generation` the App Server's; `space_mark` the last alarm of free
-    space the host had then.
+    space the host had then; `local_only` that its agents had no apps, web search or MCP.
     """
 
     host: str
@@ -50,6 +50,7 @@ class Origin:
     home_id: str
     generation: str
     space_mark: int
+    local_only: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for an intent's detail."""
@@ -59,6 +60,8 @@ class Origin:
     def read(cls, detail: Mapping[str, Any]) -> Origin | None:
         """From an intent's detail; None for one that did not say all of it."""
         values = {field.name: detail.get(field.name) for field in fields(cls)}
+        # Older rows do not say it: they were written where it was always so.
+        values["local_only"] = detail.get("local_only", True)
         return None if None in values.values() else cls(**values)  # type: ignore[arg-type]
 
 

@@ -38,6 +38,8 @@ class OpShape:
     Shape:
         place: `worker` or `scheduler`, where the op runs.
         writes_node: the op changes the worktree of its node, so it waits for nobody and shares with nobody.
+        rerunnable: a second run on another host, after the first one's host was lost, is harmless: it recognises
+            its own effect, or has none outside its checkout.
         open_arguments: any JSON arguments are taken (the ops of tests and measurements).
     """
 
@@ -45,6 +47,7 @@ class OpShape:
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     place: str = "worker"
     writes_node: bool = False
+    rerunnable: bool = False
     open_arguments: bool = False
 
 
@@ -95,7 +98,7 @@ def _heads(value: Any) -> dict[str, str]:
 _node = Argument(parse_node_id, required=True)
 _optional_node = Argument(parse_node_id)
 
-NOOP = OpShape("noop", open_arguments=True)
+NOOP = OpShape("noop", rerunnable=True, open_arguments=True)
 """Does nothing on a worker. Only tests and measurements register it."""
 
 OPS: dict[str, OpShape] = {
@@ -105,6 +108,7 @@ OPS: dict[str, OpShape] = {
             "commit",
             {"node": _node, "message": Argument(_text, required=True), "regions": Argument(_regions)},
             writes_node=True,
+            rerunnable=True,
         ),
         OpShape(
             "verify",
@@ -114,10 +118,12 @@ OPS: dict[str, OpShape] = {
                 "node": _optional_node,
                 "profile": Argument(_text),
             },
+            rerunnable=True,
         ),
         OpShape(
             "integrate",
             {"heads": Argument(_heads, required=True), "target": Argument(_branch), "message": Argument(_text)},
+            rerunnable=True,
         ),
         OpShape("clock", place="scheduler"),
     )

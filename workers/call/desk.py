@@ -51,6 +51,7 @@ class Desk:
             home_id=self.worker.appserver.home_id(),
             generation=connection.generation,
             space_mark=incarnation.state.space_mark,
+            local_only=self.worker.settings.codex.local_only,
         )
 
     def append(self, row: NewCallRow) -> None:

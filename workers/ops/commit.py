@@ -33,7 +33,6 @@ class Commit:
     """Commits the pending tree of a node's last executor call on the recorded parent."""
 
     name = "commit"
-    rerunnable = True
 
     def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return parse_arguments(self.name, arguments)

@@ -34,7 +34,6 @@ class Integrate:
     """Merges heads onto the run's target, or the branch the script names."""
 
     name = "integrate"
-    rerunnable = True
 
     def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         return parse_arguments(self.name, arguments)

@@ -18,7 +18,6 @@ class Noop:
     """
 
     name = "noop"
-    rerunnable = True
 
     def parse(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         if not isinstance(arguments.get("seconds", 0), (int, float)):

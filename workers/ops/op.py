@@ -58,15 +58,11 @@ class OpResult:
 class Op(Protocol):
     """One kind of effect.
 
-    `name` is what scripts write after `flow.crw.`; `rerunnable` says that a second
-    run on another host, after the first one's host was lost, is harmless.
+    `name` is what scripts write after `flow.crw.`; its shape stands in `shared/model/ops`.
     """
 
     @property
     def name(self) -> str: ...
-
-    @property
-    def rerunnable(self) -> bool: ...
 
     def parse(self, arguments: Mapping[str, Any]) -> Any:
         """The arguments in the form that `run` wants.

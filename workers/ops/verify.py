@@ -67,7 +67,6 @@ class Verify:
     """Runs a command on a head. `keep_log` stores what it said."""
 
     name = "verify"
-    rerunnable = True
 
     def __init__(self, keep_log: KeepLog) -> None:
         self._keep_log = keep_log

@@ -7,15 +7,16 @@ from sqlalchemy import TextClause, text
 
 # Locks: the host's row first, as every transaction that changes who works on a host.
 def host_to_register() -> TextClause:
-    """Lock a host's row; makes it when the name is new."""
+    """Lock a host's row; makes it when the name is new. The name of a lost host is free for another directory."""
     return text("""
         insert into farm_hosts as h (host, host_id, home_id, machine, account, labels)
         values (:host, :host_id, :home_id, :machine, :account, :labels)
         on conflict (host) do update set
-          home_id = case when h.host_id = excluded.host_id then excluded.home_id else h.home_id end,
-          machine = case when h.host_id = excluded.host_id then excluded.machine else h.machine end,
-          account = case when h.host_id = excluded.host_id then excluded.account else h.account end,
-          labels = case when h.host_id = excluded.host_id then excluded.labels else h.labels end
+          host_id = case when h.host_id = excluded.host_id or h.state = 'lost' then excluded.host_id else h.host_id end,
+          home_id = case when h.host_id = excluded.host_id or h.state = 'lost' then excluded.home_id else h.home_id end,
+          machine = case when h.host_id = excluded.host_id or h.state = 'lost' then excluded.machine else h.machine end,
+          account = case when h.host_id = excluded.host_id or h.state = 'lost' then excluded.account else h.account end,
+          labels = case when h.host_id = excluded.host_id or h.state = 'lost' then excluded.labels else h.labels end
         returning host, host_id, state""")
 
 
