@@ -47,8 +47,12 @@ def tell_waiting(database: Database, run_id: str, write: Callable[[NewEventRow],
 
 
 def was_told(rows: Iterable[Row]) -> bool:
-    """Whether an earlier process that was ending this run has said what it waits for."""
-    return any(isinstance(row, EventRow) and row.kind == "cancel_waiting" for row in rows)
+    """Whether an earlier process that was ending this run has said what it waits for, since the run was resumed."""
+    told = False
+    for row in rows:
+        if isinstance(row, EventRow) and row.kind in ("cancel_waiting", "finished"):
+            told = row.kind == "cancel_waiting"
+    return told
 
 
 def end_lost(database: Database, run_id: str, calls: Sequence[OpenCallState]) -> tuple[EndedCall, ...]:

@@ -11,35 +11,41 @@ Source: journal document, "Persistence" and "The resume walk"; rules of the prot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Protocol
 
+from scheduler.flow.acting import Acting
 from scheduler.flow.api import Flow
+from scheduler.flow.deciding import Deciding
 from scheduler.flow.dispatch import Dispatch
 from scheduler.flow.ending import CANCELLED, End, end_of_script, mismatch_end, recorded_end, started_row
 from scheduler.flow.halt import Broken, Cancelled, Halt, Lost, Mismatched, Over
 from scheduler.flow.joins import without_exit
+from scheduler.flow.nodes import Nodes
 from scheduler.flow.opening import Positions
 from scheduler.flow.path import Path, enter_path
 from scheduler.flow.result import as_data
 from scheduler.flow.script import Script
 from scheduler.flow.services import Changes, RunServices, Watch
 from scheduler.flow.silence import Silence
+from scheduler.flow.superseding import Superseding
 from scheduler.flow.waiting import Inbox
 from scheduler.last_calls import end_lost, tell_waiting, was_told
 from scheduler.lost_calls import LostCalls
 from scheduler.resume.history import History
 from shared.base.errors import RightLost, RowRefused
 from shared.base.log import get_logger
+from shared.broker.names import AGENT_KIND
 from shared.journal.append import RunLease, RunRows
 from shared.journal.claims import open_calls
 from shared.journal.database import Database, clock
 from shared.journal.read import Page, load, load_after
 from shared.journal.runs import load_source, load_spec, run_state, set_stop
+from shared.model.ops import writes_node
 from shared.model.position import ROOT_PATH
-from shared.model.rows import NewEventRow
+from shared.model.rows import NewEventRow, Row
 from shared.model.spec import RunSpec
 
 __all__ = ["Changes", "RunServices", "Taken", "Watch", "drive_run"]
@@ -58,6 +64,8 @@ class Taken(Protocol):
     def lease(self) -> RunLease: ...
     @property
     def stop(self) -> str | None: ...
+    @property
+    def resumes(self) -> int: ...
 
 
 async def drive_run(taken: Taken, services: RunServices) -> None:
@@ -93,6 +101,7 @@ class _Drive:
         self._database = services.database
         self._watch = watch
         self._halt = Halt()
+        self._asked = False
 
     async def run(self) -> None:
         spec = await asyncio.to_thread(load_spec, self._database, self._run_id)
@@ -102,10 +111,12 @@ class _Drive:
         self._told_waiting = was_told(rows)
         self._inbox = Inbox(self._watch, self._read_page, history.last_seq, history.open_calls(), self._stop)
         self._dispatch = Dispatch(self._services, self._taken.lease, self._halt, self._inbox.forget, self._watch.notify)
-        await self._dispatch.write(self._dispatch.rows(started_row(spec, history)))
+        how = drive_word(self._taken.resumes, history)
+        await self._dispatch.write(self._dispatch.rows(started_row(spec, history, how)))
         if self._taken.stop == "cancel":
             self._stop()
-        positions = Positions(self._run_id, history, self._inbox, self._dispatch, self._halt)
+        self._asked = how == "resume" or history.asked
+        positions = self._positions(spec, rows, history)
         script = Script(self._run_id, spec.script, sources)
         flow = Flow(spec, script, positions, self._clock)
         silence = Silence(self._database, self._run_id, self._inbox, self._dispatch)
@@ -116,7 +127,7 @@ class _Drive:
             duty.add_done_callback(self._duty_ended)
         try:
             # An end that was recorded stands: its script has nothing to add, and it would come to another one now.
-            end = recorded_end(rows) or await self._end_of(script, flow, history)
+            end = recorded_end(rows) or await self._end_of(script, flow, positions)
             if end is not None:
                 await self._finish(await self._close_calls(end, recorded=end == recorded_end(rows)))
         finally:
@@ -125,15 +136,24 @@ class _Drive:
             await asyncio.wait(duties)
             script.unload()
 
+    def _positions(self, spec: RunSpec, rows: Sequence[Row], history: History) -> Positions:
+        lease, dispatch = self._taken.lease, self._dispatch
+        superseding = Superseding(self._database, lease, history.lineage, self._inbox, dispatch, self._halt)
+        acts = Acting(self._inbox, dispatch, superseding.supersede)
+        prover = self._services.proofs(self._run_id, lease.epoch, rows, dispatch.note)
+        deciding = Deciding(history, prover, acts.supersede, asked=self._asked, inputs=self._services.inputs)
+        nodes = Nodes(history.worked, unknown_nodes(history, spec))
+        return Positions(self._run_id, deciding, acts, self._halt, nodes)
+
     # -- the script --------------------------------------------------------------------------------
 
-    async def _end_of(self, script: Script, flow: Flow, history: History) -> End | None:
+    async def _end_of(self, script: Script, flow: Flow, positions: Positions) -> End | None:
         """Run the script; None when the run is no longer ours.
 
         Raises:
             StoreError: the run cannot be driven on by this process.
         """
-        main = asyncio.create_task(_main(script, flow), name=self._run_id)
+        main = asyncio.create_task(run_script(script, flow, positions), name=self._run_id)
         standing = asyncio.create_task(self._halt.wait())
         try:
             await asyncio.wait({main, standing}, return_when=asyncio.FIRST_COMPLETED)
@@ -159,7 +179,7 @@ class _Drive:
             return CANCELLED
         if isinstance(cause, Mismatched):
             return mismatch_end(cause.sentence)
-        return end_of_script(main, script, history)
+        return end_of_script(main, script, positions.history, asked=self._asked)
 
     async def _is_cancelled(self) -> bool:
         """Whether the run is to end; one that is only paused stays as it is, for whoever goes on with it."""
@@ -254,11 +274,36 @@ class _Drive:
             self._halt.stop(Broken(error))
 
 
-async def _main(script: Script, flow: Flow) -> Any:
+async def run_script(script: Script, flow: Flow, positions: Positions) -> Any:
+    """What the script's `main` returns, as JSON data."""
     enter_path(Path(ROOT_PATH))
-    return await without_exit(_load_and_call(script, flow))
+    return await without_exit(_load_and_call(script, flow, positions))
 
 
-async def _load_and_call(script: Script, flow: Flow) -> Any:
+async def _load_and_call(script: Script, flow: Flow, positions: Positions) -> Any:
     main = script.load()
-    return as_data(await main(flow, flow.args))
+    result = as_data(await main(flow, flow.args))
+    await positions.deciding.end()
+    return result
+
+
+def drive_word(resumes: int, history: History) -> str:
+    """How a process comes to drive a run: `start`, `resume` when one was asked for that nobody began, or `takeover`.
+
+    Args:
+        resumes: how many were asked for.
+    """
+    if resumes > history.resumes:
+        return "resume"
+    return "takeover" if history.lineage else "start"
+
+
+def unknown_nodes(history: History, spec: RunSpec) -> dict[str, str]:
+    """Node -> a call that wrote it and whose outcome nobody knows."""
+    found: dict[str, str] = {}
+    for row in history.unknown_calls():
+        role = spec.roles.get(row.role or "")
+        writes = role.writes if row.kind == AGENT_KIND and role is not None else writes_node(row.kind)
+        if writes and row.node_id is not None:
+            found[row.node_id] = row.call_id
+    return found

@@ -80,7 +80,7 @@ class Slots:
 
 
 class StopFlags:
-    """Tells the calls in hand when their run was paused or cancelled."""
+    """Tells the calls in hand when their run was paused or cancelled, or when a resume ends them."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -101,13 +101,18 @@ class StopFlags:
             self._woken.clear()
 
     def poll(self) -> None:
-        """Read the stop flag of each run that has a call in hand: one statement for all."""
+        """Read the stop flags of the calls in hand and of their runs: two statements for all."""
         in_hand: dict[str, list[Callable[[str], None]]] = {}
-        for hand in self._worker.hands.claimed():
+        hands = self._worker.hands.claimed()
+        for hand in hands:
             if hand.claim is not None:
                 in_hand.setdefault(hand.claim.run_id, []).append(hand.tell)
         if not in_hand:
             return
+        stopped = dict(claims.told_to_stop(self._worker.database, [hand.call_id for hand in hands]))
+        for hand in hands:
+            if hand.call_id in stopped:
+                hand.tell(stopped[hand.call_id])
         for run_id, _, stop in runs.poll(self._worker.database, dict.fromkeys(in_hand, 0)):
             if stop is not None:
                 for tell in in_hand[run_id]:

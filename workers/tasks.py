@@ -46,6 +46,8 @@ class Caller:
                 log.debug("claim_denied", call=call_id, why=granted.reason)
                 return False
             hand.claim, hand.granted_at = granted, time.monotonic()
+            if granted.stop is not None:
+                hand.tell(granted.stop)
             log.debug("claimed", run=granted.run_id, call=call_id, fence=granted.fence)
             self._work(hand, granted)
             return True

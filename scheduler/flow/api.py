@@ -188,7 +188,7 @@ class Flow:
         self._positions.halt.check()
         path = current_path()
         if not self._positions.history.take_note(kind, (path.name, path.position)):
-            self._positions.dispatch.note(NewEventRow(kind, data, path.name, path.position))
+            self._positions.acts.note(NewEventRow(kind, data, path.name, path.position))
 
     def file(self, name: str) -> bytes:
         """A file that the script declares in its list `files`.

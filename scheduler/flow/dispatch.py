@@ -64,6 +64,28 @@ class Dispatch:
         self._events.append(event)
         self._schedule()
 
+    async def supersede(self, calls: Sequence[EndedCall], *, may_be_claimed: bool) -> bool:
+        """End calls of a suffix, all of them or none; committed when this returns.
+
+        Returns:
+            False when one of them, which waited for a worker, was claimed meanwhile: nothing was written.
+
+        Raises:
+            Stopped: the run is being stopped, or is no longer ours.
+        """
+        member = RunRows(self._lease, ended=tuple(calls), progress=True, intent=True)
+        try:
+            await self.write(member)
+        except StoreError as error:
+            if isinstance(error, RowRefused) and may_be_claimed:
+                return False
+            if isinstance(error, RowRefused):
+                self._halt.stop(Broken(error))
+            else:
+                self._refused(member, error)
+            raise Stopped("the run stands: its suffix was not begun") from error
+        return True
+
     async def write(self, rows: RunRows) -> Appended:
         """Write rows of the run itself, after everything that was added before.
 

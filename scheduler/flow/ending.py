@@ -62,23 +62,32 @@ CANCELLED = End("script_error", "cancelled", "the run was cancelled", by="operat
 
 
 def recorded_end(rows: Iterable[Row]) -> End | None:
-    """How an earlier process saw the script end; None when it did not come to that."""
+    """How an earlier process saw the script end; None when it did not come to that, or the run was resumed since."""
+    found: End | None = None
     for row in rows:
-        if isinstance(row, EventRow) and row.kind == "ending":
+        if not isinstance(row, EventRow):
+            continue
+        if row.kind == "ending":
             told = {name: row.data.get(name) for name in _MEMBERS}
-            return End(str(row.data["status"]), **told, result=row.data.get("result"))
-    return None
+            found = End(str(row.data["status"]), **told, result=row.data.get("result"))
+        elif row.kind == "finished":
+            found = None
+    return found
 
 
-def started_row(spec: RunSpec, history: History) -> NewEventRow:
-    """The row of a process that begins to drive the run; the first one keeps the run's identity."""
+def started_row(spec: RunSpec, history: History, how: str) -> NewEventRow:
+    """The row of a process that begins to drive the run; the first one keeps the run's identity.
+
+    Args:
+        how: `start`, `resume` when somebody asked for it, `takeover` when the process before is gone.
+    """
     python = ".".join(platform.python_version_tuple()[:2])
     if history.python not in (None, python):
         get_logger().warning("python_changed", recorded=history.python, now=python)
     return NewEventRow(
         "started",
         {
-            "lineage": history.lineage, "workflow": spec.workflow, "script": spec.script,
+            "lineage": history.lineage, "how": how, "workflow": spec.workflow, "script": spec.script,
             "sources": dict(spec.sources), "args_digest": digest_json(spec.args), "spec_digest": spec.digest(),
             "base": spec.base, "target": spec.target, "backend": spec.backend, "python": python, "format": FORMAT,
         },
@@ -95,8 +104,12 @@ def mismatch_end(sentence: str) -> End:
     )
 
 
-def end_of_script(main: asyncio.Task[Any], script: Script, history: History) -> End:
-    """The end of a run whose script came to its own: a result, an error, or a record it did not come to."""
+def end_of_script(main: asyncio.Task[Any], script: Script, history: History, *, asked: bool) -> End:
+    """The end of a run whose script came to its own: a result, an error, or a record it did not come to.
+
+    Args:
+        asked: somebody asked for this resume: what the script does not come to any more is superseded, no mismatch.
+    """
     if main.cancelled():
         return End("script_error", "script", "the script cancelled itself")
     error = main.exception()
@@ -109,6 +122,6 @@ def end_of_script(main: asyncio.Task[Any], script: Script, history: History) -> 
     except (TypeError, ValueError) as fault:
         return End("script_error", "script", f"main returned what is no JSON data: {fault}")
     left = history.places_left()
-    if left:
+    if left and not asked:
         return mismatch_end(mismatch_of_end(left).sentence)
     return End("completed", result=result)

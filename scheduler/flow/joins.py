@@ -18,7 +18,7 @@ from scheduler.flow.digest import join_digest
 from scheduler.flow.opening import Positions
 from scheduler.flow.path import Path, Place, current_path, enter_path
 from scheduler.flow.result import JoinFailed, as_evidence
-from scheduler.resume.walk import mismatch_of_join, mismatch_of_kinds
+from scheduler.resume.decisions import Mismatch
 from shared.base.errors import FlowError
 from shared.model.position import child_path
 from shared.model.rows import NewEventRow
@@ -44,16 +44,17 @@ async def run_join(positions: Positions, what: str, items: Mapping[str, Awaitabl
         _close(items.values())
         raise
     try:
-        if positions.history.has_call(place):
-            positions.mismatch(mismatch_of_kinds(place, what, "a call"))
+        found = await positions.deciding.begin_join(path, place, what)
+        if found is not None:
+            positions.mismatch(found)
         for key, item in items.items():
-            child = Path(child_path(*place, key), path.joins)
+            child = Path(child_path(*place, key), path.joins, path)
             tasks[key] = asyncio.create_task(_run_item(child, item), name=child.name)
         await _all_ended(tasks.values())
         positions.halt.check()
         errors = {key: error for key, task in tasks.items() if (error := task.exception()) is not None}
         results = {key: task.result() for key, task in tasks.items() if key not in errors}
-        settled = _settle(positions, place, what, results, errors)
+        settled = await _settle(positions, path, place, what, results, errors)
     finally:
         _close(item for key, item in items.items() if key not in tasks)
         path.leave(settled)
@@ -95,8 +96,13 @@ async def _all_ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
         raise
 
 
-def _settle(
-    positions: Positions, place: Place, what: str, results: Mapping[str, Any], errors: Mapping[str, BaseException]
+async def _settle(
+    positions: Positions,
+    path: Path,
+    place: Place,
+    what: str,
+    results: Mapping[str, Any],
+    errors: Mapping[str, BaseException],
 ) -> str:
     evidence = {key: [True, as_evidence(result)] for key, result in results.items()}
     evidence |= {key: [False, type(error).__name__, str(error)] for key, error in errors.items()}
@@ -104,12 +110,12 @@ def _settle(
         digest = join_digest(evidence)
     except (TypeError, ValueError):
         raise _no_data(what, evidence) from None
-    recorded = positions.history.take_join(place)
-    if recorded is None:
+    replays = await positions.deciding.settle_join(path, place, digest)
+    if isinstance(replays, Mismatch):
+        positions.mismatch(replays)
+    if not replays:
         data = {"digest": digest, "items": len(evidence), "failed": sorted(errors)}
-        positions.dispatch.note(NewEventRow("join_settled", data, *place, op=what.removeprefix("flow.")))
-    elif recorded.data.get("digest") != digest:
-        positions.mismatch(mismatch_of_join(place))
+        positions.acts.note(NewEventRow("join_settled", data, *place, op=what.removeprefix("flow.")))
     return digest
 
 

@@ -1,4 +1,4 @@
-"""What a run knows of its nodes: which call is at one, which thread it has, and why it holds.
+"""What a run knows of its nodes: which call is at one, which thread it has, why it holds, what its calls left.
 
 A node's worktree is written by one call at a time. A second one while the first is
 open is a mistake in the script; one after a call that was held or whose outcome is
@@ -9,11 +9,16 @@ Source: rules of the protocol, 20; App Server document, "The App Server backend"
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from shared.base.errors import FlowError
+from shared.model.boundary import Boundary, HeldTree, boundary_of
 from shared.model.call_state import RECOVERY_HOLD
+from shared.model.events import TERMINAL_WORDS
 from shared.model.outcome import Ended, Status
+from shared.model.rows import CallRow
 
 _HOLDS = frozenset({Status.HELD, Status.OUTCOME_UNKNOWN})
 
@@ -45,18 +50,35 @@ class Hold:
         return {"reason": self.reason, **({"unknown_call": self.unknown_call} if self.unknown_call else {})}
 
 
+_LEFT_WORDS = TERMINAL_WORDS | {"placed", "worktree_restored"}
+
+
 @dataclass
 class _Node:
+    """Shape: `rows` what the positions that held left; `worked` that a worktree of it was made, ever;
+    `restored` that this process has asked for its boundary, or that it goes on in place."""
+
     writer: str | None = None
     thread_id: str | None = None
     hold: Hold | None = None
+    rows: list[CallRow] = field(default_factory=list)
+    worked: bool = False
+    restored: bool = False
 
 
 class Nodes:
     """The nodes of one run, as the calls that write them say."""
 
-    def __init__(self) -> None:
-        self._nodes: dict[str, _Node] = {}
+    def __init__(self, worked: Iterable[str] = (), unknown: Mapping[str, str] | None = None) -> None:
+        """Prepare.
+
+        Args:
+            worked: nodes of which earlier processes' calls made a worktree.
+            unknown: node -> a call at it whose outcome is not known: nothing may touch it, wherever the script stands.
+        """
+        self._nodes: dict[str, _Node] = {node: _Node(worked=True) for node in worked}
+        for node, call in (unknown or {}).items():
+            self._nodes.setdefault(node, _Node()).hold = Hold(RECOVERY_HOLD, call)
 
     def begin(self, node: str, what: str) -> None:
         """A call that writes the node opens.
@@ -81,6 +103,31 @@ class Nodes:
         state.hold = Hold.of(ended) or state.hold
         if ended.meta.thread_id is not None:
             state.thread_id = ended.meta.thread_id
+
+    def see(self, node: str, rows: Sequence[CallRow]) -> None:
+        """A call that writes the node stands with these rows: what a boundary of it is read from."""
+        state = self._nodes[node]
+        left = [row for row in rows if row.event in _LEFT_WORDS]
+        state.rows += left
+        state.worked = state.worked or any(row.event == "placed" for row in left)
+
+    def keep(self, node: str) -> None:
+        """The node goes on as it is: its worktree was seen to hold what its held call left."""
+        self._nodes.setdefault(node, _Node()).restored = True
+
+    def restore(
+        self, node: str, lineage: int, because: Mapping[str, Any], held: Iterable[HeldTree], *, lost: bool
+    ) -> Boundary | None:
+        """What the next worktree of the node begins with; None when nobody worked on it, or it was asked for before.
+
+        Args:
+            lost: the host of its worktree is gone, so it is made again whatever was asked for before.
+        """
+        state = self._nodes.setdefault(node, _Node())
+        if not state.worked or (state.restored and not lost):
+            return None
+        state.restored = True
+        return replace(boundary_of(state.rows, lineage, **because), held=tuple(held))
 
     def hold_of(self, node: str) -> Hold | None:
         """Why the node holds; None when it does not."""

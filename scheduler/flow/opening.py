@@ -1,33 +1,32 @@
 """Open a position: its place, its input digest, the walk's decision, and then its end.
 
-The same steps whether the run is new or taken over. A replayed position writes
-nothing and asks nobody; a live one appends its intent and waits; the end of both
-comes out of the same reading of the call's rows.
-Source: journal document, "The resume walk" and "The replayed CallResult".
+The same steps whether the run is new, resumed or taken over. A replayed position writes
+nothing and asks nobody; a live one appends its intent and waits; the end of both comes
+out of the same reading of the call's rows. A call that is superseded while it is waited
+for, since its host was lost, gets its next attempt here.
+Source: journal document, "The resume walk", "The suffix" and "The replayed CallResult".
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from scheduler.flow.acting import Acts
+from scheduler.flow.deciding import Deciding
 from scheduler.flow.digest import input_digest
-from scheduler.flow.dispatch import Dispatch
 from scheduler.flow.halt import Halt, Mismatched, Stopped
 from scheduler.flow.nodes import Hold, Nodes
-from scheduler.flow.path import Place, current_path
-from scheduler.flow.waiting import Inbox, Rows
-from scheduler.resume.history import History
-from scheduler.resume.walk import Attach, Live, Mismatch, Replay, mismatch_of_kinds, walk
+from scheduler.flow.path import Path, Place, current_path
+from scheduler.flow.waiting import Rows
+from scheduler.resume.decisions import Attach, Decision, GoOn, Live, Mismatch
+from scheduler.resume.walk import walk
 from shared.base import ids
 from shared.journal.append import EndedCall, OpenCall
 from shared.journal.replay import read_call_result
-from shared.model.outcome import Ended
-from shared.model.rows import NewCallRow
-
-_REPLAYS_IN_A_ROW = 200
+from shared.model.outcome import Ended, Status
+from shared.model.rows import CallRow, NewCallRow
 
 
 @dataclass(frozen=True)
@@ -60,14 +59,13 @@ class Ask:
 class Positions:
     """Opens the positions of one run."""
 
-    def __init__(self, run_id: str, history: History, inbox: Inbox, dispatch: Dispatch, halt: Halt) -> None:
+    def __init__(self, run_id: str, deciding: Deciding, acts: Acts, halt: Halt, nodes: Nodes) -> None:
         self.run_id = run_id
-        self.history = history
-        self.dispatch = dispatch
+        self.deciding = deciding
+        self.history = deciding.history
+        self.acts = acts
         self.halt = halt
-        self.nodes = Nodes()
-        self._inbox = inbox
-        self._replayed = 0
+        self.nodes = nodes
 
     async def open(self, ask: Ask, then: Callable[[Ended], Awaitable[None]] | None = None) -> Ended:
         """The end of the call at the next position of the running path.
@@ -83,16 +81,17 @@ class Positions:
         path = current_path()
         place = path.enter(ask.what)
         try:
-            digest = input_digest(ask.kind, ask.asks, path.joins)
-            detail = {**ask.asks, **ask.detail, "input_digest": digest}
-            if self.history.has_join(place):
-                self.mismatch(mismatch_of_kinds(place, ask.what, "a join"))
-            decision = walk(self.history.take_call(place), place, ask.kind, detail)
+            detail = self.deciding.detail(ask.kind, ask.asks, ask.detail, path)
+            older = input_digest(ask.kind, ask.asks, path.joins)
+            decision = await self.deciding.call(
+                path, place, ask.kind, ask.what, detail, older, holding=self._hold_of(ask) is not None
+            )
             if isinstance(decision, Mismatch):
                 self.mismatch(decision)
-            ended = await self._follow(decision, ask, place, detail)
+            self.halt.check()
+            ended = await self._follow(decision, ask, path, place, detail)
             if then is not None:
-                await then(ended)
+                await self.acts.then(then(ended))
             return ended
         finally:
             path.leave()
@@ -106,66 +105,107 @@ class Positions:
         self.halt.stop(Mismatched(found.sentence, found.differs))
         raise Stopped(found.sentence)
 
-    async def _follow(self, decision: Live | Attach | Replay, ask: Ask, place: Place, detail: dict[str, Any]) -> Ended:
+    def _hold_of(self, ask: Ask) -> Hold | None:
+        return ask.hold or (self.nodes.hold_of(ask.node) if ask.node and ask.writes else None)
+
+    async def _follow(self, decision: Decision, ask: Ask, path: Path, place: Place, detail: dict[str, Any]) -> Ended:
         node = ask.node if ask.writes else None
         if isinstance(decision, Live):
-            hold = ask.hold or (self.nodes.hold_of(node) if node else None)
+            hold = self._hold_of(ask)
             if hold is not None:
                 row = NewCallRow("held", hold.detail(), role=ask.role, label=ask.label)
-                return await self._write_end(decision, ask, place, detail, row)
+                return _read(await self._write_end(decision, ask, place, detail, row))
             if node and ask.continues is not None:
                 self.nodes.require_newest(node, ask.continues)
         if node is None:
-            return await self._end_of(decision, ask, place, detail)
+            return _read(await self._rows_of(decision, ask, path, place, detail))
         self.nodes.begin(node, ask.what)
         ended = None
         try:
-            ended = await self._end_of(decision, ask, place, detail)
+            rows = await self._rows_of(decision, ask, path, place, detail)
+            ended = _read(rows)
+            self.nodes.see(node, rows)
             return ended
         finally:
             self.nodes.end(node, ended)
 
-    async def _end_of(self, decision: Live | Attach | Replay, ask: Ask, place: Place, detail: dict[str, Any]) -> Ended:
-        if isinstance(decision, Replay):
-            await self._breathe()
-            return _read(decision.rows)
-        if isinstance(decision, Attach):
-            return _read(await self._inbox.expect(decision.rows[0].call_id))
-        if ask.answer is not None:
-            return await self._write_end(decision, ask, place, detail, await ask.answer())
-        call, request = self._ids(place, decision)
-        ends = self._inbox.expect(call)
-        prepared = NewCallRow("prepared", detail, role=ask.role, label=ask.label, commit_sha=ask.head)
-        self.dispatch.open(
-            OpenCall(
-                call, *place, ask.kind, ask.node, ask.effect, request, decision.attempt, prepared,
-                ask.pin_host, ask.deadline_seconds,
-            )
-        )  # fmt: skip
-        return _read(await ends)
+    async def _rows_of(self, decision: Decision, ask: Ask, path: Path, place: Place, detail: dict[str, Any]) -> Rows:
+        """The rows of the position's call at its end, over as many attempts as lost hosts make of it."""
+        rows = await self._rows_at_end(decision, ask, path, place, detail)
+        while rows[-1].event == Status.SUPERSEDED:
+            again = walk(rows, place, ask.kind, detail)
+            assert isinstance(again, Live)
+            rows = await self._rows_at_end(again, ask, path, place, detail)
+        return rows
 
-    async def _write_end(
-        self, decision: Live, ask: Ask, place: Place, detail: dict[str, Any], row: NewCallRow
-    ) -> Ended:
+    async def _rows_at_end(
+        self, decision: Decision, ask: Ask, path: Path, place: Place, detail: dict[str, Any]
+    ) -> Rows:
+        if isinstance(decision, Live):
+            if ask.answer is not None:
+                row = await self.acts.answer(ask.answer)
+                return await self._write_end(decision, ask, place, detail, row)
+            return await self.acts.open(self._opening(decision, ask, path, place, detail))
+        if isinstance(decision, GoOn):
+            return await self.acts.go_on(decision, self._going_on(decision, ask))
+        if isinstance(decision, Attach):
+            return await self.acts.attach(decision)
+        assert not isinstance(decision, Mismatch)
+        return await self.acts.replay(decision)
+
+    def _opening(self, decision: Live, ask: Ask, path: Path, place: Place, detail: dict[str, Any]) -> OpenCall:
+        call, request = self._ids(place, decision)
+        more: dict[str, Any] = {"lineage": self.history.lineage}
+        because = decision.because or path.suffix
+        if ask.effect == "executor" and ask.node is not None and (because is not None or decision.lost):
+            told = because.to_json() if because is not None else {"reason": "host_lost"}
+            held = self.deciding.held.pop(ask.node, ())
+            boundary = self.nodes.restore(ask.node, self.history.lineage, told, held, lost=decision.lost)
+            if boundary is not None:
+                more["boundary"] = boundary.to_json()
+        if path.suffix is not None and ask.continues in self.history.threads:
+            more["context"] = {**detail["context"], "how": "fork"}
+        prepared = NewCallRow("prepared", {**detail, **more}, role=ask.role, label=ask.label, commit_sha=ask.head)
+        return OpenCall(
+            call, *place, ask.kind, ask.node, ask.effect, request, decision.attempt, prepared,
+            ask.pin_host, ask.deadline_seconds,
+        )  # fmt: skip
+
+    def _going_on(self, decision: GoOn, ask: Ask) -> OpenCall:
+        last = decision.rows[-1]
+        thread, host = _thread_and_host(decision.rows)
+        if ask.node is not None and ask.writes:
+            self.nodes.keep(ask.node)
+        if thread is not None:
+            # What goes on in place is this process's conversation from now on.
+            self.history.threads.discard(thread)
+        detail = {
+            "lineage": self.history.lineage, "reason": decision.reason, "input_state": decision.input_state,
+            "p_held": last.held_tree, "of_attempt": last.attempt,
+        }  # fmt: skip
+        cleared = NewCallRow("hold_cleared", detail, role=ask.role, label=ask.label, input_state=decision.input_state)
+        return OpenCall(
+            last.call_id, last.path, last.position, ask.kind, ask.node, ask.effect, last.request_id, decision.attempt,
+            cleared, host or ask.pin_host, ask.deadline_seconds,
+        )  # fmt: skip
+
+    async def _write_end(self, decision: Live, ask: Ask, place: Place, detail: dict[str, Any], row: NewCallRow) -> Rows:
         """Append a call that ends as it begins: one row that is both."""
         self.halt.check()
         call, request = self._ids(place, decision)
-        ends = self._inbox.expect(call)
-        whole = NewCallRow(
-            row.event, {**detail, **row.detail}, role=row.role, label=row.label, commit_sha=ask.head, result=row.result
-        )
-        self.dispatch.end(EndedCall(call, *place, ask.kind, ask.node, request, decision.attempt, whole))
-        return _read(await ends)
+        members = {**detail, "lineage": self.history.lineage, **row.detail}
+        whole = NewCallRow(row.event, members, role=row.role, label=row.label, commit_sha=ask.head, result=row.result)
+        return await self.acts.end(EndedCall(call, *place, ask.kind, ask.node, request, decision.attempt, whole))
 
     def _ids(self, place: Place, decision: Live) -> tuple[str, str]:
         call = ids.call_id(self.run_id, *place)
         return call, ids.request_id(self.run_id, call, decision.ended_attempts)
 
-    async def _breathe(self) -> None:
-        # A long replay has nothing to wait for; the loop's other runs and its lease do.
-        self._replayed += 1
-        if self._replayed % _REPLAYS_IN_A_ROW == 0:
-            await asyncio.sleep(0)
+
+def _thread_and_host(rows: Rows) -> tuple[str | None, str | None]:
+    """The thread that a held call has, and the host that has it."""
+    row: CallRow | None = next((row for row in reversed(rows) if row.thread_id is not None), None)
+    return (row.thread_id, row.host) if row is not None else (None, None)
 
 
 def _read(rows: Rows) -> Ended:

@@ -7,28 +7,68 @@ of this path" mean the same thing in every process.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextvars import ContextVar
 
 from scheduler.flow.digest import NO_JOINS, chain_joins
+from scheduler.resume.decisions import Failed, Place
+from scheduler.resume.suffix import behind_join, behind_position, below
 from shared.base.errors import FlowError
 
-Place = tuple[str, int]
+__all__ = ["Path", "Place", "current_path", "enter_path"]
 
 
 class Path:
     """A path of a run while its script is running.
 
-    Shape: `position` the number of the last position opened; `joins` the chain of
-    the joins that settled before the next one.
+    Shape:
+        position: the number of the last position opened.
+        joins: the chain of the joins that settled before the next one.
+        newest_seq: the number of the newest recorded row of the positions that replayed so far.
+        broken: why no recorded position of the path replays any more; None while they do.
+        suffix: set when the path belongs to the suffix of this resume: what opens there forks and restores.
     """
 
-    __slots__ = ("_open", "joins", "name", "position")
+    __slots__ = ("_open", "broken", "joins", "name", "newest_seq", "parent", "position", "suffix")
 
-    def __init__(self, name: str, joins: str = NO_JOINS) -> None:
+    def __init__(self, name: str, joins: str = NO_JOINS, parent: Path | None = None) -> None:
         self.name = name
         self.position = 0
         self.joins = joins
+        self.parent = parent
+        self.newest_seq: int = parent.newest_seq if parent else 0
+        self.broken: Failed | None = _below(parent.broken) if parent else None
+        self.suffix: Failed | None = _below(parent.suffix) if parent else None
         self._open: str | None = None
+
+    @property
+    def place(self) -> Place:
+        """The position opened last."""
+        return self.name, self.position
+
+    def above(self) -> Iterator[Path]:
+        """The paths above this one, the nearest first; each stands at the join that leads here."""
+        path = self.parent
+        while path is not None:
+            yield path
+            path = path.parent
+
+    def ran_live(self) -> None:
+        """The open position does not replay: nothing recorded behind it does, on this path and behind each join above.
+
+        A position never opened before breaks nothing by itself: as a rule nothing is recorded behind it.
+        """
+        if self.broken is None:
+            self.broken = behind_position(self.place)
+        for path in self.above():
+            if path.broken is None:
+                path.broken = behind_join(path.place, self.place)
+
+    def see(self, seq: int) -> None:
+        """A recorded row that stands was read, here and so under every join above."""
+        self.newest_seq = max(self.newest_seq, seq)
+        for path in self.above():
+            path.newest_seq = max(path.newest_seq, seq)
 
     def enter(self, what: str) -> Place:
         """Open the next position.
@@ -44,13 +84,18 @@ class Path:
             )
         self._open = what
         self.position += 1
-        return self.name, self.position
+        return self.place
 
     def leave(self, settled: str | None = None) -> None:
         """The open position is done; `settled` is its digest when it was a join."""
         self._open = None
         if settled is not None:
             self.joins = chain_joins(self.joins, settled)
+
+
+def _below(failed: Failed | None) -> Failed | None:
+    """What a path's state is for the paths opened from it (b)."""
+    return None if failed is None else below(failed)
 
 
 _PATH: ContextVar[Path | None] = ContextVar("crw_flow_path", default=None)

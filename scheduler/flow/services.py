@@ -6,13 +6,15 @@ functions that return at once; changes are ears that the process opens per run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
 from shared.journal.outbox import Publication
+from shared.model.proof import NothingToProve, Prover
+from shared.model.rows import NewEventRow, Row
 
 
 class Watch(Protocol):
@@ -42,6 +44,23 @@ class Changes(Protocol):
         """The run is no longer driven here."""
 
 
+# `(kind, what it asks)` -> the facts from outside that the position rests on; None for none.
+Inputs = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
+
+
+class Proofs(Protocol):
+    """Makes the prover of a run that begins to be driven."""
+
+    def __call__(
+        self, run_id: str, epoch: int, rows: Sequence[Row], note: Callable[[NewEventRow], None], /
+    ) -> Prover: ...
+
+
+def nothing_to_prove(run_id: str, epoch: int, rows: Sequence[Row], note: Callable[[NewEventRow], None], /) -> Prover:
+    """For a farm without hosts that are asked: effects are as recorded."""
+    return NothingToProve()
+
+
 @dataclass(frozen=True)
 class RunServices:
     """What drives a run.
@@ -49,6 +68,9 @@ class RunServices:
     Shape:
         publish: hands calls to whoever sends them; returns at once, from any thread.
         tell: says that something happened in a run; returns at once, from any thread.
+        proofs: makes who is asked whether recorded effects are still there; `rows` are the run's
+            when it was loaded, `note` writes a row of the flow.
+        inputs: facts that only an act outside the run changes, recorded with what rests on them.
     """
 
     database: Database
@@ -56,3 +78,5 @@ class RunServices:
     publish: Callable[[Sequence[Publication]], None]
     tell: Callable[[str], None]
     changes: Changes
+    proofs: Proofs = nothing_to_prove
+    inputs: Inputs | None = None

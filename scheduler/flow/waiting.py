@@ -50,6 +50,10 @@ class Inbox:
         self._seen = watch.seen_seq = last_seq
         self._on_stop = on_stop
         self._rows: dict[str, list[CallRow]] = dict(open_calls)
+        # What was open when the run was loaded may end before the script comes to it.
+        self._early: dict[str, list[CallRow]] = {}
+        self._unclaimed = set(open_calls)
+        self._attempts: dict[str, int] = {}
         self._waiting: dict[str, asyncio.Future[Rows]] = {}
         self._emptied = asyncio.Event()
         self.delivered = 0
@@ -59,9 +63,26 @@ class Inbox:
         """The calls without an end."""
         return list(self._rows)
 
-    def expect(self, call_id: str) -> asyncio.Future[Rows]:
-        """The rows of a call at its end; to be asked before the call can end."""
-        self._rows.setdefault(call_id, [])
+    def expect(self, call_id: str, attempt: int = 0, before: Rows = ()) -> asyncio.Future[Rows]:
+        """The rows of a call at the end of an attempt that is about to be opened.
+
+        Args:
+            attempt: rows of earlier ones are not this call's any more.
+            before: what stands in front of the rows to come: an attempt in place goes on behind them.
+        """
+        self._unclaimed.discard(call_id)
+        self._early.pop(call_id, None)
+        self._rows[call_id] = list(before)
+        self._attempts[call_id] = attempt
+        return self._wait_for(call_id)
+
+    async def await_end(self, call_id: str) -> Rows:
+        """The rows of a call that was open when the run was loaded, at its end."""
+        early = self._early.pop(call_id, None)
+        self._unclaimed.discard(call_id)
+        return early if early is not None else await self._wait_for(call_id)
+
+    def _wait_for(self, call_id: str) -> asyncio.Future[Rows]:
         future = self._waiting[call_id] = asyncio.get_running_loop().create_future()
         return future
 
@@ -116,15 +137,21 @@ class Inbox:
             if not isinstance(row, CallRow):
                 continue
             known = self._rows.get(row.call_id)
-            if known is None:
+            if known is None or row.attempt < self._attempts.get(row.call_id, 0):
                 continue
             known.append(row)
             if row.event in TERMINAL_WORDS:
-                self.delivered += 1
-                del self._rows[row.call_id]
-                future = self._waiting.pop(row.call_id, None)
-                if future is not None and not future.done():
-                    future.set_result(known)
+                self._deliver(row.call_id, known)
         self._watch.seen_seq = self._seen
         if not self._rows:
             self._emptied.set()
+
+    def _deliver(self, call_id: str, rows: list[CallRow]) -> None:
+        self.delivered += 1
+        del self._rows[call_id]
+        self._attempts.pop(call_id, None)
+        future = self._waiting.pop(call_id, None)
+        if future is not None and not future.done():
+            future.set_result(rows)
+        elif call_id in self._unclaimed:
+            self._early[call_id] = rows

@@ -19,14 +19,15 @@ from typing import Any
 from sqlalchemy import Connection
 
 from shared.base.canonical import from_storable
+from shared.base.errors import RightLost
 from shared.journal.database import Database, retrying
-from shared.journal.members import Claim
+from shared.journal.members import Claim, RunLease
 from shared.journal.queries import claiming
 from shared.journal.queries.writing import CLAIM
 
 _FIELDS = (
     "run_id", "node_id", "kind", "effect", "path", "position", "attempt", "fence", "sent", "sent_host", "crashes",
-    "deadline_seconds", "rows_written", "role", "label",
+    "deadline_seconds", "rows_written", "role", "label", "stop",
 )  # fmt: skip
 
 
@@ -112,6 +113,39 @@ def free_overdue(database: Database, grace_seconds: float) -> list[Freed]:
             return free(connection, calls, crashes=1)
 
     return retrying(take)
+
+
+def stop_calls(database: Database, lease: RunLease, calls: Sequence[str], why: str) -> dict[str, str]:
+    """Tell the holders of these calls to end them, now or when they are granted one.
+
+    Returns:
+        The state that each call's claim has; an `open` one is told nothing, since nobody has it.
+
+    Raises:
+        RightLost: the run is not this scheduler's any more; nobody was told anything.
+    """
+
+    def tell() -> dict[str, str]:
+        with database.transaction() as connection:
+            names = {"calls": sorted(calls), "run": lease.run_id}
+            found = connection.execute(claiming.claims_to_stop(), names).all()
+            right = {"run": lease.run_id, "scheduler": lease.scheduler_id, "epoch": lease.epoch}
+            if connection.execute(claiming.run_of_lease(), right).first() is None:
+                raise RightLost(f"run {lease.run_id}: the right to stop its calls is gone", run=lease.run_id)
+            connection.execute(claiming.stop_claims(), {**names, "why": why})
+            return {row.call_id: row.state for row in found}
+
+    return retrying(tell)
+
+
+def told_to_stop(database: Database, calls: Sequence[str]) -> list[tuple[str, str]]:
+    """`(call id, why)` of those among these calls whose run told their holder to end them."""
+
+    def look() -> list[tuple[str, str]]:
+        with database.statement() as connection:
+            return [tuple(row) for row in connection.execute(claiming.stopped_claims(), {"calls": list(calls)})]
+
+    return retrying(look) if calls else []
 
 
 def give_up(database: Database, run_id: str) -> list[str]:

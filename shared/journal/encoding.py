@@ -32,7 +32,8 @@ class Encoded:
     numbers within a group still missing; `results` the answers small enough to stand
     in their row, with that row; `large` those that lie in a table by digest;
     `touched` the calls, beside the claim's own, whose state must hold (with the
-    attempt that must be newer than any, for an open); `before` is set by the group.
+    attempt that must be newer than any, for an open), of which `takes_open` may be open;
+    `before` is set by the group.
     """
 
     run_id: str
@@ -44,6 +45,7 @@ class Encoded:
     results: list[tuple[dict[str, Any], bytes]] = field(default_factory=list)
     large: dict[str, bytes] = field(default_factory=dict)
     touched: dict[str, int | None] = field(default_factory=dict)
+    takes_open: set[str] = field(default_factory=set)
     intent: bool = False
     turns: int = 0
     terminal: bool = False
@@ -92,8 +94,11 @@ def _encode_run(member: RunRows) -> Encoded:
     for event in member.events:
         made.events.append(_event_row(made.run_id, event))
     for ended in member.ended:
-        _add_call_row(made, ended, ended.row, {})
+        row = _add_call_row(made, ended, ended.row, {})
         made.touched[ended.call_id] = None
+        if ended.takes_open:
+            row["takes"] = True
+            made.takes_open.add(ended.call_id)
     for opening in member.opens:
         row = _add_call_row(made, opening, opening.prepared, {})
         made.touched[opening.call_id] = opening.attempt

@@ -93,7 +93,7 @@ call_claims = Table(
     METADATA,
     Column("call_id", Text, primary_key=True),
     *[text_column(name) for name in ("run_id", "path", "kind", "effect", "request_id", "state")],
-    *optional_texts("node_id", "role", "label", "grant_id"),
+    *optional_texts("node_id", "role", "label", "grant_id", "stop"),
     *[int_column(name) for name in ("position", "attempt", "rows_written", "crashes")],
     big_column("fence"),
     Column("worker_id", Text, ForeignKey("farm_workers.worker_id")),

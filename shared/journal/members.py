@@ -21,7 +21,8 @@ class Claim:
     """The right to work on a call. Only the journal writer changes `rows_written` and `failed`.
 
     Shape: `sent` says that an earlier holder announced an effect on `sent_host`;
-    `crashes` counts holders that died; `prepared` is the detail of the attempt's
+    `crashes` counts holders that died; `stop` why its run told it to end, when it was
+    granted; `prepared` is the detail of the attempt's
     prepared row and `prepared_at` its time; `failed` that a row's fate is not known, so
     that nothing more may be written under this claim.
     """
@@ -44,6 +45,7 @@ class Claim:
     rows_written: int
     role: str | None = None
     label: str | None = None
+    stop: str | None = None
     prepared: Mapping[str, Any] = field(default_factory=dict, repr=False)
     prepared_at: datetime | None = None
     failed: bool = field(default=False, repr=False)
@@ -83,7 +85,10 @@ class OpenCall:
 
 @dataclass(frozen=True)
 class EndedCall:
-    """A row of a call that no worker holds, written under the run's lease."""
+    """A row of a call that no worker holds, written under the run's lease.
+
+    Shape: `takes_open` lets it end a claim that is open; one that was claimed meanwhile refuses the member.
+    """
 
     call_id: str
     path: str
@@ -93,6 +98,7 @@ class EndedCall:
     request_id: str
     attempt: int
     row: NewCallRow
+    takes_open: bool = False
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def append_parameters(host: str | None, group: Group) -> dict[str, Any]:
             run["sched"] += encoded.size
             withdraw = right.run_id if encoded.withdraw else withdraw
             for call, attempt in encoded.touched.items():
-                claims[call, None] = {"call": call, "attempt": attempt}
+                claims[call, None] = {"call": call, "attempt": attempt, "takes": call in encoded.takes_open}
         for row in (*encoded.events, *encoded.rows):
             row["k"] = run["n"]
             row["m"] = number

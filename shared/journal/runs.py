@@ -49,12 +49,18 @@ TAKES_BEFORE_QUARANTINE = 3
 
 @dataclass(frozen=True)
 class TakenRun:
-    """A run a scheduler now drives. `takes` counts takes from dead schedulers without progress, this one included."""
+    """A run a scheduler now drives.
+
+    Shape: `takes` counts takes from dead schedulers without progress, this one included;
+    `resumes` how often somebody asked for a resume: one more than its `started` rows
+    tell of is one that nobody has begun.
+    """
 
     run_id: str
     lease: RunLease
     stop: str | None
     takes: int
+    resumes: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,7 +121,7 @@ def _take(connection: Connection, scheduler_id: str, row: Any) -> TakenRun | Non
     given = {"scheduler": scheduler_id, "run": row.run_id, "takes": takes}
     run = connection.execute(running.take_run(), given).one()
     lease = RunLease(run.run_id, scheduler_id, run.lease_epoch, run.sched_rows)
-    return TakenRun(run.run_id, lease, run.stop, takes)
+    return TakenRun(run.run_id, lease, run.stop, takes, run.resumes)
 
 
 def take_stopped(database: Database, run_id: str, scheduler_id: str) -> RunLease | None:

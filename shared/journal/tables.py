@@ -52,6 +52,7 @@ flow_runs = Table(
     big_column("next_seq"),
     big_column("sched_rows"),
     int_column("turns_sent"),
+    int_column("resumes"),
     big_column("next_foreign_seq"),
     time_column("ended_at", null=True),
 )
@@ -118,6 +119,7 @@ Index(
     "one_terminal_an_attempt",
     flow_calls.c.call_id,
     flow_calls.c.attempt,
+    text("(event = 'superseded')"),
     unique=True,
     postgresql_where=text("terminal"),
 )

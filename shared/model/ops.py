@@ -147,6 +147,12 @@ def op_shape(name: str) -> OpShape:
     return shape
 
 
+def writes_node(name: str) -> bool:
+    """Whether an op changes the worktree of its node; an op that is not known here does not."""
+    shape = OPS.get(name)
+    return shape is not None and shape.writes_node
+
+
 def parse_arguments(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of an op in the form they are stored: checked, absent and None ones left out.
 

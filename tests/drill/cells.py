@@ -16,7 +16,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _SPEAKERS = frozenset({"NewCallRow", "NewEventRow", "Verdict", "_note"})
 # Rows of calls that no worker writes.
 _REAL_SCENARIOS = frozenset({"turns", "work"})
-_SCHEDULER_WORDS = frozenset({"prepared", "withdrawn", "superseded"})
+_SCHEDULER_WORDS = frozenset({"prepared", "withdrawn", "superseded", "hold_cleared"})
 
 
 class Boundary(StrEnum):

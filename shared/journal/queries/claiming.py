@@ -156,6 +156,36 @@ def claims_at_work() -> TextClause:
         order by call_id for no key update""")
 
 
+# Locks: claims, by call id; their run comes behind them, as everywhere.
+def claims_to_stop() -> TextClause:
+    """Lock calls that a suffix ends."""
+    return text("""
+        select call_id, state from call_claims where run_id = :run and call_id = any(:calls)
+        order by call_id for no key update""")
+
+
+# Locks: the run; the lease is in the WHERE of that statement.
+def run_of_lease() -> TextClause:
+    """Lock a run that is still driven under this lease."""
+    return text("""
+        select run_id from flow_runs where run_id = :run and state = 'running' and scheduler_id = :scheduler
+          and lease_epoch = :epoch for no key update""")
+
+
+# Locks: nothing new; the claims are locked.
+def stop_claims() -> TextClause:
+    """Say to whoever has these calls, or is granted them, that they are to end."""
+    return text("""
+        update call_claims set stop = :why
+        where run_id = :run and call_id = any(:calls) and state in ('claimed', 'stranded') and stop is null""")
+
+
+# Locks nothing.
+def stopped_claims() -> TextClause:
+    """Which of these calls are to end, and why."""
+    return text("select call_id, stop from call_claims where call_id = any(:calls) and stop is not null")
+
+
 # Locks nothing.
 def open_calls() -> TextClause:
     """The calls of a run that have not ended, and where each is."""

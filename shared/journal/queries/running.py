@@ -64,7 +64,8 @@ def take_run() -> TextClause:
     """Give a locked run to a scheduler under a new epoch."""
     return text("""
         update flow_runs set scheduler_id = :scheduler, lease_epoch = lease_epoch + 1, state = 'running',
-          takes_without_progress = :takes where run_id = :run returning run_id, lease_epoch, sched_rows, stop""")
+          takes_without_progress = :takes where run_id = :run
+        returning run_id, lease_epoch, sched_rows, stop, resumes""")
 
 
 # Locks: the run; the epoch is in the WHERE of that statement, so that of two takers one finds it.

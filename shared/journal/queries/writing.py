@@ -29,6 +29,7 @@ order by seq desc limit %(limit)s
 CLAIM = """
 select denied, (granted).run_id, (granted).node_id, (granted).kind, (granted).effect, (granted).path,
   (granted).position, (granted).attempt, (granted).fence, (granted).sent, (granted).sent_host, (granted).crashes,
-  (granted).deadline_seconds, (granted).rows_written, (granted).role, (granted).label, prepared_json, prepared_at
+  (granted).deadline_seconds, (granted).rows_written, (granted).role, (granted).label,
+  (granted).stop, prepared_json, prepared_at
 from crw_claim(%(worker)s, %(call)s, %(request)s, %(grant)s)
 """

@@ -14,7 +14,7 @@ from shared.model.outcome import Status
 ROOT = Path(__file__).parents[3]
 # Words that readers understand before anybody writes them.
 AHEAD = {
-    "hold_cleared", "fork_requested", "fork_started", "worktree_preserved", "worktree_restored", "conversation",
+    "fork_requested", "fork_started", "worktree_preserved", "worktree_restored", "conversation",
     "checkpoint_started", "escalation", "own_directory_kept",
 }  # fmt: skip
 # Writers take the word first.
