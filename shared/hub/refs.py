@@ -3,6 +3,7 @@
 refs/crw/flow/<run>/pending/<call>      the tree an executor call left, wrapped in a commit
 refs/crw/flow/<run>/commit/<node>/<n>   the node's n-th commit
 refs/crw/flow/<run>/retired/<node>/a<n> what stood in a worktree that was left
+refs/crw/flow/<run>/stray/<call>        a commit that an executor made by itself, at which it left HEAD
 refs/crw/flow/<run>/guard               see `guard.py`
 """
 
@@ -37,6 +38,11 @@ def commit_ref(run_id: str, node_id: str, number: int) -> str:
 def retired_ref(run_id: str, node_id: str, allocation: int) -> str:
     """The ref of what stood in a node's worktree number `allocation`."""
     return f"{run_namespace(run_id)}/retired/{node_id}/a{allocation}"
+
+
+def stray_ref(run_id: str, call_id: str) -> str:
+    """The ref of the commit at which an executor call left HEAD without the farm having made it."""
+    return f"{run_namespace(run_id)}/stray/{call_id}"
 
 
 def guard_ref(run_id: str) -> str:

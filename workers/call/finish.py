@@ -5,12 +5,13 @@ Source: journal document, "The working snapshot"; rules of the protocol, 9 and 1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shared.base.errors import GitError, HostError, RunStopping, WorktreeError
-from shared.model.rows import NewCallRow
+from shared.journal import read
+from shared.model.rows import CallRow, NewCallRow
 from workers.appserver import AppServerConnection, Thread
 from workers.call.context import AgentCall
 from workers.call.desk import Desk
@@ -63,7 +64,8 @@ def settle_state(
 ) -> tuple[Verdict, Mapping[str, Any]]:
     """Record what the node's worktree holds: the verdict that stands then, and the columns that name the tree.
 
-    Writes: the call's pending ref on the hub, with its `push_requested` row.
+    Writes: the call's pending ref on the hub, and the stray ref of a HEAD that the executor moved, each with its
+    `push_requested` row.
     """
     if done.place is None or not done.place.worktree or verdict.event not in ("completed", "held"):
         return verdict, {}
@@ -75,11 +77,20 @@ def settle_state(
         return _held(verdict, "commands_left_running", str(error)), {}
     except (WorktreeError, GitError) as error:
         return _held(verdict, "worktree_failed", str(error)), {}
+    keeping = Keeping(desk.append, _stops(desk), _HUB_PATIENCE_SECONDS)
     try:
-        directories.keep_pending(done.place.path, tree, Keeping(desk.append, _stops(desk), _HUB_PATIENCE_SECONDS))
+        moved = directories.keep_moved_head(_node_rows(desk), done.place.path, keeping)
+        directories.keep_pending(done.place.path, tree, keeping)
     except (WorktreeError, GitError, RunStopping) as error:
         return _not_kept(desk, verdict, error), {"snapshot_digest": tree}
+    if moved is not None:
+        verdict = replace(verdict, facts={**verdict.facts, "executor_head_moved": moved})
     return verdict, {column: tree, "snapshot_digest": tree}
+
+
+def _node_rows(desk: Desk) -> Sequence[CallRow]:
+    node = desk.claim.node_id
+    return read.load_node(desk.worker.database, desk.claim.run_id, node) if node is not None else ()
 
 
 def _not_kept(desk: Desk, verdict: Verdict, error: Exception) -> Verdict:

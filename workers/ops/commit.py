@@ -3,8 +3,10 @@
 The tree comes from the call's terminal row, the parent from the journal, so nothing
 that changed in the directory since then gets in; it stays visible there as a change.
 The order is: commit object, ref on the hub, HEAD by compare-and-swap, real index.
-Each step is skipped where its effect is already there.
-Source: journal document, "The working snapshot"; rules of the protocol, 8 and 9.
+Each step is skipped where its effect is already there. Two heads give way to the commit:
+one that the executor left by committing itself (`stray_head`, kept on a ref of its own),
+and a commit of an attempt of this op that was superseded since.
+Source: journal document, "The working snapshot" and "Build and fix"; rules of the protocol, 8 and 9.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,22 +43,32 @@ class Commit:
         node, git = context.arguments["node"], context.mirrors.git
         history = read_history(context.node_rows())
         worktree, tree, parent = _recorded(history, node, context.host)
-        facts = {"node": node, "worktree": str(worktree), "tree": tree, "parent": parent}
+        stray = _stray_head(history, parent)
+        facts = {"node": node, "worktree": str(worktree), "tree": tree, "parent": parent, "stray_head": stray}
+        gives_way = {parent, *history.undone, *([stray] if stray else ())}
         if tree == tree_of(git, worktree, parent):
+            require_right(context)
+            move_head(git, worktree, gives_way, parent)
             output = _output(parent, tree, parent, [], [])
             return OpResult(output, {"commit_sha": parent}, facts)
         claim = context.claim
         message = with_trailers(context.arguments["message"], claim.run_id, claim.call_id, claim.request_id)
         commit = make_commit(git, worktree, tree, [parent], message, stamp_of(context))
-        _check_head(git, worktree, parent, commit)
+        _check_head(git, worktree, gives_way, commit)
         ref = commit_ref(claim.run_id, node, history.kept_commits + 1)
         keep(git, worktree, context.spec.hub, ref, commit, keeping_of(context))
         require_right(context)
-        move_head(git, worktree, parent, commit)
+        move_head(git, worktree, gives_way, commit)
         paths = changed_paths(git, worktree, parent, commit)
         outside = outside_regions(git, worktree, parent, commit, context.arguments.get("regions"))
         facts.update(ref=ref, paths=len(paths))
         return OpResult(_output(commit, tree, parent, paths, outside), {"commit_sha": commit}, facts)
+
+
+def _stray_head(history: NodeHistory, parent: str) -> str | None:
+    """The head that the node's last executor call recorded to have left on the parent; None when it left none."""
+    moved = history.last_turn.detail.get("executor_head_moved") if history.last_turn is not None else None
+    return str(moved["head"]) if moved is not None and moved["start"] == parent else None
 
 
 def _output(commit: str, tree: str, parent: str, paths: list[str], outside: list[str]) -> dict[str, Any]:
@@ -93,30 +105,31 @@ def _host_of(placed: CallRow, host: str) -> str:
     return f"; it was made on {placed.host}" if placed.host and placed.host != host else ""
 
 
-def _check_head(git: Git, worktree: Path, parent: str, commit: str) -> str:
-    """The worktree's HEAD, which is the recorded parent or what this very request made.
+def _check_head(git: Git, worktree: Path, gives_way: Collection[str], commit: str) -> str:
+    """The worktree's HEAD, which gives way to the commit or is what this very request made.
 
     Raises:
         WorktreeError: somebody else committed there.
     """
     head = git.run(worktree, "rev-parse", "--verify", "HEAD").line
-    if head not in (parent, commit):
+    if head not in gives_way and head != commit:
         raise WorktreeError(
-            f"HEAD of {worktree} is {head} and not the recorded parent {parent}: somebody else committed there",
+            f"HEAD of {worktree} is {head}, which no row of the run put there: somebody else committed there",
             head=head,
-            parent=parent,
+            recorded=sorted(gives_way),
         )
     return head
 
 
-def move_head(git: Git, worktree: Path, parent: str, commit: str) -> None:
-    """Move HEAD from `parent` to `commit` and set the real index to it; the working files stay as they are.
+def move_head(git: Git, worktree: Path, gives_way: Collection[str], commit: str) -> None:
+    """Move HEAD to `commit` and set the real index to it; the working files stay as they are.
 
     Raises:
-        WorktreeError: HEAD is neither of the two.
+        WorktreeError: HEAD is none of those that give way, and not the commit.
     """
-    if _check_head(git, worktree, parent, commit) == parent:
-        git.run(worktree, "update-ref", "--no-deref", "HEAD", commit, parent)
+    head = _check_head(git, worktree, gives_way, commit)
+    if head != commit:
+        git.run(worktree, "update-ref", "--no-deref", "HEAD", commit, head)
     crashpoint("after:head")
     index = Path(git.run(worktree, "rev-parse", "--absolute-git-dir").line) / "index"
     # In a copy that is moved into place: a lock file that a killed command left does not matter,

@@ -80,7 +80,11 @@ class Verify:
     def run(self, context: OpContext) -> OpResult:
         head, claim = context.arguments["head"], context.claim
         mirror = context.mirrors.ensure(context.spec.hub, claim.run_id, [head])
-        facts = {"head": head, "base": _branched_off(context, mirror), "command": context.arguments["command"]}
+        facts: dict[str, Any] = {
+            "head": head,
+            "base": _branched_off(context, mirror),
+            "command": context.arguments["command"],
+        }
         announce(context, NewCallRow("command_started", facts))
         with private_checkout(context, head) as checkout:
             steps = _run_steps(context, checkout)
@@ -89,7 +93,10 @@ class Verify:
         context.note(
             NewCallRow("command_ended", {"steps": [step.entry() for step in steps], "log_digest": facts["log_digest"]})
         )
-        return OpResult(_output(steps, decisive, facts["log_digest"]), {"commit_sha": head}, facts)
+        output = _output(steps, decisive, facts["log_digest"])
+        # The proof reads the row alone: one that could not run is asked again.
+        facts["ran"] = output["ran"]
+        return OpResult(output, {"commit_sha": head}, facts)
 
 
 def _branched_off(context: OpContext, mirror: Path) -> str | None:

@@ -10,6 +10,8 @@ from workers.proofs.executor import NodeView, short
 from workers.proofs.record import Turned
 
 THREAD_ACTIVE = "thread_active"
+# One that is not loaded is idle too: the only server this host has runs no turn of it.
+_IDLE = ("idle", "notLoaded")
 
 
 def judge_commits(view: NodeView) -> dict[str, Verdict]:
@@ -74,7 +76,7 @@ def judge_thread(state: HeldState, reason: str | None, thread_status: str | None
     Args:
         thread_status: the thread's status as the App Server reads it; None when it cannot be read.
     """
-    if reason != THREAD_ACTIVE or not state.in_place or thread_status == "idle":
+    if reason != THREAD_ACTIVE or not state.in_place or thread_status in _IDLE:
         return state
     said = f"is {thread_status}" if thread_status else "cannot be read"
     return HeldState(state.snapshot, False, "thread_not_idle", f"its thread {said}, not idle")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from shared.base.errors import GitError, WorktreeError
 from shared.base.log import get_logger
-from shared.hub.refs import pending_ref, retired_ref
+from shared.hub.refs import pending_ref, retired_ref, stray_ref
 from shared.model.allocation import Allocation, AllocationKind
 from shared.model.rows import CallRow
 from shared.model.spec import RunSpec
@@ -26,7 +26,7 @@ from workers.worktrees.allocator import (
     remove_worktree,
 )
 from workers.worktrees.commit import Stamp, make_commit, tree_of, with_trailers
-from workers.worktrees.history import read_history
+from workers.worktrees.history import read_history, recorded_heads
 from workers.worktrees.keep import Keeping, keep
 from workers.worktrees.mirror import Mirrors
 from workers.worktrees.setup import run_setup
@@ -98,6 +98,26 @@ class Directories:
         ref = pending_ref(self._prepared.run_id, self._prepared.call_id)
         keep(self._git, worktree, self._spec.hub, ref, commit, keeping)
         return commit
+
+    def keep_moved_head(self, rows: Sequence[CallRow], worktree: Path, keeping: Keeping) -> dict[str, str] | None:
+        """Keep the commit at which an executor call left HEAD, when that is not where the rows have it.
+
+        Args:
+            rows: those of the node, with the call's own `placed` row.
+
+        Returns:
+            What the terminal row says of it (`executor_head_moved`): start, head, and the ref that keeps it.
+
+        Raises:
+            GitError: HEAD cannot be read, or the hub stayed away or refuses it.
+        """
+        start, undone = recorded_heads(rows, str(worktree))
+        head = self._git.run(worktree, "rev-parse", "--verify", "HEAD").line
+        if start is None or head == start or head in undone:
+            return None
+        ref = stray_ref(self._prepared.run_id, self._prepared.call_id)
+        keep(self._git, worktree, self._spec.hub, ref, head, keeping)
+        return {"start": start, "head": head, "ref": ref}
 
     def retire(self, rows: Sequence[CallRow], keeping: Keeping) -> str | None:
         """Keep what stands in the node's newest worktree, which a new one is about to follow.

@@ -59,14 +59,11 @@ def read_history(rows: Sequence[CallRow]) -> NodeHistory:
     placed = [row for row in counted if _makes_worktree(row)]
     every_commit = [row for row in ordered if is_commit(row)]
     commits = [row for row in counted if is_commit(row)]
-    counted_seqs = {row.seq for row in commits}
     turns = [row for row in counted if is_executor_end(row)]
     last_turn = turns[-1] if turns else None
     worked = _place_of(counted, last_turn) or (placed[-1] if placed else None)
     worked_in = worked.worktree_path if worked else None
-    began = [row.start_commit for row in made if row.worktree_path == worked_in]
-    here = [row for row in every_commit if row.detail.get("worktree") == worked_in]
-    chain = [row.commit_sha for row in here if row.seq in counted_seqs]
+    parent, undone = recorded_heads(ordered, worked_in)
     return NodeHistory(
         placed=made[-1] if made else None,
         worked_in=worked_in,
@@ -74,11 +71,24 @@ def read_history(rows: Sequence[CallRow]) -> NodeHistory:
         allocations=max((row.allocation or 0 for row in made), default=0),
         first_start=made[0].start_commit if made else None,
         last_commit=commits[-1].commit_sha if commits else None,
-        parent=[*began, *chain][-1] if began else None,
-        undone=tuple(row.commit_sha or "" for row in here if row.seq not in counted_seqs),
+        parent=parent,
+        undone=undone,
         kept_commits=sum(1 for row in every_commit if row.detail.get("ref")),
         last_turn=last_turn,
     )
+
+
+def recorded_heads(rows: Sequence[CallRow], worktree: str | None) -> tuple[str | None, tuple[str, ...]]:
+    """Where HEAD of a worktree is by the rows, and the superseded commits at which it may still stand.
+
+    The first is the last commit made there, else where the worktree began; None for a worktree of no row.
+    """
+    began = [row.start_commit for row in rows if _makes_worktree(row) and row.worktree_path == worktree]
+    here = [row for row in rows if is_commit(row) and row.detail.get("worktree") == worktree]
+    counted = {row.seq for row in standing(rows)}
+    chain = [row.commit_sha for row in here if row.seq in counted]
+    undone = tuple(row.commit_sha or "" for row in here if row.seq not in counted)
+    return ([*began, *chain][-1] if began else None), undone
 
 
 def _makes_worktree(row: CallRow) -> bool:

@@ -80,6 +80,12 @@ class OpHost(Place):
         self.store(position, NewCallRow("completed", result.facts, **result.columns), "commit", node)
         return result
 
+    def run_op_again(self, position: int, node: str = "n", message: str = "a change") -> OpResult:
+        """Run `commit` for a position whose first attempt was ended, under the request id of the second."""
+        context = self.context(position, "commit", {"node": node, "message": message}, node=node)
+        context.claim.request_id = request_id(RUN, context.claim.call_id, 1)
+        return Commit().run(context)
+
     def verify(self, position: int, head: str, command: str, **arguments: Any) -> dict[str, Any]:
         """Run `verify`; its output."""
         return dict(
