@@ -23,6 +23,7 @@ from scheduler.lease import Lease
 from scheduler.outgoing import Outgoing
 from scheduler.sweeps.dead_schedulers import BurySchedulers
 from scheduler.sweeps.host_loss import LoseHosts
+from scheduler.sweeps.moving import MoveNodes
 from scheduler.sweeps.publish import PublishDue
 from scheduler.sweeps.rescue import RescueCalls
 from scheduler.sweeps.sweep import SweepLoop
@@ -166,9 +167,10 @@ class Scheduler:
         publish = SweepLoop(PublishDue(self._database, self._publisher), period)
         rescue = SweepLoop(RescueCalls(self._database, self._settings.lease_seconds), period, after=publish.wake)
         bury = SweepLoop(BurySchedulers(self._database), period, after=lambda: self._changes.hear(""))
-        after_seconds = self._settings.host_lost_after_seconds
-        lose = SweepLoop(LoseHosts(self._database, after_seconds, self._wakeups.tell), period, after=publish.wake)
-        sweeps = [publish, rescue, bury, lose]
+        settings, tell = self._settings, self._wakeups.tell
+        lose = LoseHosts(self._database, settings.host_lost_after_seconds, tell)
+        move = MoveNodes(self._database, settings.lease_seconds, tell)
+        sweeps = [publish, rescue, bury, *(SweepLoop(sweep, period, after=publish.wake) for sweep in (lose, move))]
         for sweep in sweeps:
             sweep.start()
         return sweeps

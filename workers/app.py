@@ -40,6 +40,7 @@ from workers.duties import Slots, StopFlags
 from workers.ending import Ending
 from workers.health import Health
 from workers.incarnation import Incarnation
+from workers.janitor import Janitor
 from workers.ops.builtin import register_builtin
 from workers.ops.run import run_op
 from workers.progress import ProgressBoard
@@ -119,6 +120,7 @@ class Application:
         start_thread(StopFlags(self.worker).loop, "stop-flags")
         start_thread(Questions(self.worker, {RECOVER: recover_call}).loop, "questions")
         start_thread(self._queues.watch_loop, "queues")
+        start_thread(Janitor(self.worker).loop, "janitor")
         start_thread(lambda: self.worker.progress.loop(self.worker.stopping), "progress")
         ending = start_thread(self._ending.loop, "ending")
         start_thread(lambda: self._health().loop(self.worker.stopping.wait), "health")

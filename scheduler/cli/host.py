@@ -8,6 +8,8 @@ from scheduler.cli.lazy import LazyGroup
 
 _COMMANDS = {
     "ls": ("scheduler.cli.host_ls", "list the hosts"),
+    "drain": ("scheduler.cli.host_drain", "let a host finish what it has and take nothing new"),
+    "undrain": ("scheduler.cli.host_undrain", "let it take new nodes again"),
     "lost": ("scheduler.cli.host_lost", "give a host up that will not come back"),
     "login": ("scheduler.cli.host_login", "log this host in at the model's provider"),
 }
@@ -20,5 +22,6 @@ def command() -> None:
     \b
     crw host ls
     crw host login
+    crw host drain NAME
     crw host lost NAME
     """

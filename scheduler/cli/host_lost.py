@@ -13,8 +13,9 @@ from scheduler.client import Farm
 from scheduler.guarding import may_push, shut_out
 from scheduler.lost_calls import HOST_LOST
 from shared.base.errors import UsageError
+from shared.journal import roster
 from shared.journal.loss import lose_host
-from shared.journal.roster import HostState, list_hosts
+from shared.journal.roster import HostState
 from shared.journal.stripping import Taken
 
 
@@ -70,12 +71,11 @@ def find_host(farm: Farm, name: str) -> HostState:
     Raises:
         UsageError: the farm knows none.
     """
-    hosts = list_hosts(farm.database)
-    for host in hosts:
-        if host.host == name:
-            return host
-    known = ", ".join(host.host for host in hosts) or "none has registered yet"
-    raise UsageError(f"there is no host {name}; the farm knows: {known}")
+    host = roster.find_host(farm.database, name)
+    if host is None:
+        known = ", ".join(one.host for one in roster.list_hosts(farm.database)) or "none has registered yet"
+        raise UsageError(f"there is no host {name}; the farm knows: {known}")
+    return host
 
 
 def warning(host: HostState) -> list[str]:

@@ -24,6 +24,8 @@ def command(as_json: bool) -> None:
     BEAT is how long ago the worker was last heard of, LOOK how long ago it last looked for
     calls: a worker that beats and does not look ends itself. CALLS are running, of so many
     slots; STRANDED calls wait for their host to come back; NODES have their worktree there.
+    A draining host takes no new nodes and is empty when none of the three is left. DISK is
+    what runs take there, as the host last looked.
 
     \b
     crw host ls
@@ -73,6 +75,7 @@ def hosts_table(hosts: Sequence[HostState], now: datetime) -> Table:
             f"{host.claimed}/{host.slots or 0}",
             str(host.stranded) if host.stranded else "",
             str(host.nodes) if host.nodes else "",
+            size(host.run_bytes) if host.run_bytes is not None else "",
             free_words(host),
             host.codex_version or "",
             str(host.version or ""),
@@ -89,13 +92,14 @@ def hosts_table(hosts: Sequence[HostState], now: datetime) -> Table:
         "CALLS",
         "STRANDED",
         "NODES",
+        "DISK",
         "FREE",
         "CODEX",
         "VERSION",
         "LABELS",
         "ACCOUNT",
     )
-    return drop_empty(Table(heads, rows, frozenset({"BEAT", "LOOK", "CALLS", "STRANDED", "NODES", "FREE"})))
+    return drop_empty(Table(heads, rows, frozenset({"BEAT", "LOOK", "CALLS", "STRANDED", "NODES", "DISK", "FREE"})))
 
 
 def free_words(host: HostState) -> str:
@@ -119,6 +123,7 @@ def host_record(host: HostState, now: datetime) -> dict[str, Any]:
         "running": host.claimed,
         "stranded": host.stranded,
         "nodes": host.nodes,
+        "run_bytes": host.run_bytes,
         "free_bytes": host.free_bytes,
         "min_free_bytes": host.min_free_bytes,
         "codex_version": host.codex_version,

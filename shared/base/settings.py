@@ -116,6 +116,9 @@ class Settings(BaseSettings):
     min_free_bytes: int = Field(
         default=1 << 30, ge=0, description="below this much free space in state_dir the worker claims nothing"
     )
+    retention_days: float = Field(
+        default=14.0, ge=0, description="days after a run's end until its worktrees and refs are removed; 0: never"
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="what is logged")
     codex: CodexSettings = Field(default_factory=lambda: CodexSettings())
     git: GitSettings = Field(default_factory=lambda: GitSettings())

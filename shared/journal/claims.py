@@ -222,3 +222,8 @@ def open_calls(database: Database, run_id: str) -> list[OpenCallState]:
             return [OpenCallState(**row._mapping) for row in connection.execute(claiming.open_calls(), {"run": run_id})]
 
     return retrying(read)
+
+
+def announce(connection: Connection, calls: Sequence[str]) -> None:
+    """Make waiting calls due for publishing now."""
+    connection.execute(claiming.announce(), {"calls": list(calls)})

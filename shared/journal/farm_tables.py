@@ -48,6 +48,8 @@ farm_hosts = Table(
     *optional_texts("home_id", "account"),
     Column("labels", ARRAY(Text), nullable=False),
     time_column("registered_at"),
+    big_column("run_bytes", null=True),
+    time_column("run_bytes_at", null=True),
 )
 
 farm_workers = Table(

@@ -11,7 +11,10 @@ from shared.journal.queries import farm
 
 @dataclass(frozen=True)
 class HostState:
-    """A host as `crw host ls` shows it: its newest worker, its claims, its nodes of unfinished runs."""
+    """A host as `crw host ls` shows it: its newest worker, its claims, its nodes of unfinished runs.
+
+    Shape: `run_bytes` what runs take on its disk, as it last looked; None before the first look.
+    """
 
     host: str
     state: str
@@ -35,6 +38,7 @@ class HostState:
     claimed: int
     stranded: int
     nodes: int
+    run_bytes: int | None = None
 
 
 def list_hosts(database: Database) -> list[HostState]:
@@ -45,6 +49,11 @@ def list_hosts(database: Database) -> list[HostState]:
             return [HostState(**row._mapping) for row in connection.execute(farm.list_hosts())]
 
     return retrying(read)
+
+
+def find_host(database: Database, name: str) -> HostState | None:
+    """The host of this name."""
+    return next((host for host in list_hosts(database) if host.host == name), None)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ flow_runs = Table(
     int_column("resumes"),
     big_column("next_foreign_seq"),
     time_column("ended_at", null=True),
+    time_column("hub_cleaned_at", null=True),
 )
 Index("runs_to_take", flow_runs.c.submitted_at, postgresql_where=text("state in ('queued', 'running')"))
 Index("runs_of_scheduler", flow_runs.c.scheduler_id, postgresql_where=text("state = 'running'"))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from shared.hub.refs import delete_run_refs, run_namespace
+from shared.hub.refs import NAMESPACE, delete_run_refs, run_namespace
 from workers.worktrees.allocator import prune_worktrees, remove_tree, run_directory
 from workers.worktrees.mirror import Mirrors
 
@@ -26,6 +26,12 @@ def clean_run(mirrors: Mirrors, state_dir: Path, hub_url: str, run_id: str) -> C
         GitError: the hub cannot be reached (the host's part is done by then).
         WorktreeError: a directory cannot be removed.
     """
+    cleaned = clean_host(mirrors, state_dir, hub_url, run_id)
+    return replace(cleaned, hub_refs=tuple(delete_run_refs(mirrors.git, hub_url, run_id)))
+
+
+def clean_host(mirrors: Mirrors, state_dir: Path, hub_url: str, run_id: str) -> Cleaned:
+    """The host's part of `clean_run`. Raises WorktreeError: a directory cannot be removed."""
     directory, mirror = run_directory(state_dir, run_id), mirrors.path_of(hub_url)
     directories = tuple(str(path) for path in sorted([*directory.glob("wt/*/*"), *directory.glob("calls/*")]))
     refs: tuple[str, ...] = ()
@@ -33,7 +39,16 @@ def clean_run(mirrors: Mirrors, state_dir: Path, hub_url: str, run_id: str) -> C
     if mirror.is_dir():
         prune_worktrees(mirrors.git, mirror)
         refs = _delete_mirror_refs(mirrors, mirror, run_id)
-    return Cleaned(directories, refs, tuple(delete_run_refs(mirrors.git, hub_url, run_id)))
+    return Cleaned(directories, refs, ())
+
+
+def runs_here(mirrors: Mirrors, state_dir: Path) -> set[str]:
+    """The runs that have a directory or refs in a mirror on this host."""
+    found = {path.name for path in run_directory(state_dir, "any").parent.glob("*")}
+    for mirror in (path for path in mirrors.root.glob("*") if (path / "HEAD").is_file()):
+        listed = mirrors.git.run(mirror, "for-each-ref", "--format=%(refname)", NAMESPACE + "/").line
+        found |= {name.removeprefix(NAMESPACE + "/").split("/")[0] for name in listed.split("\n") if name}
+    return found
 
 
 def _delete_mirror_refs(mirrors: Mirrors, mirror: Path, run_id: str) -> tuple[str, ...]:

@@ -137,7 +137,7 @@ def list_hosts() -> TextClause:
     return text("""
         select h.host, h.state, h.machine, h.labels, h.host_id, w.worker_id, w.state as worker_state, w.slots,
           w.codex_version, w.version, w.free_bytes, w.min_free_bytes, w.pid, w.started_at, w.lease_until, w.looked_at,
-          w.lease_seconds, h.account,
+          w.lease_seconds, h.account, h.run_bytes,
           coalesce(w.lease_until > clock_timestamp() and w.state in ('up', 'draining'), false) as alive,
           (select count(*) from call_claims c where c.worker_id = w.worker_id and c.state = 'claimed') as claimed,
           (select count(*) from call_claims c where c.sent_host = h.host and c.state = 'stranded') as stranded,

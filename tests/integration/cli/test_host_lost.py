@@ -66,3 +66,16 @@ def test_a_host_that_nobody_knows_is_refused_with_those_there_are(crw: Crw, jour
     journal.new_worker("h1")
     said = crw("host", "lost", "h9", "--yes")
     assert said.status == 2 and "there is no host h9; the farm knows: h1" in said.err
+
+
+@pytest.mark.req("RULE43")
+def test_a_drained_host_says_what_it_has_left_and_undrain_takes_it_back(crw: Crw, journal: Farm, database: Database):
+    worker = journal.new_worker("h1")
+    journal.claim(worker, journal.open(journal.new_run(), node="n"))
+    (record,) = crw("host", "drain", "h1", "--json").records
+    assert (record["state"], record["changed"], record["running"], record["nodes"]) == ("draining", True, 1, 1)
+    said = crw("host", "drain", "h1", "--wait", "0.1")
+    assert said.status == 1 and "was draining already; it has 1 running, 1 nodes" in said.out
+    assert "draining" in crw("host", "ls").out
+    assert crw("host", "undrain", "h1").status == 0 and state_of(database, "h1") == "up"
+    assert crw("host", "drain", "h9").status == 2

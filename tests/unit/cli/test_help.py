@@ -26,7 +26,8 @@ COMMANDS = all_commands(crw, "crw")
 
 def test_the_commands_are_those_that_the_design_names():
     assert {path.removeprefix("crw ") for path, command in COMMANDS if not isinstance(command, click.Group)} == {
-        "demo", "up", "scheduler", "worker", "flower", "doctor", "host ls", "host lost", "host login",
+        "demo", "up", "scheduler", "worker", "flower", "doctor",
+        "host ls", "host login", *(f"host {name}" for name in ("drain", "undrain", "lost")),
         "db upgrade", "db accept-history",
         *(f"flow {name}" for name in ("start", "batch", "check", "ps", "show", "watch", "result")),
         *(f"flow {name}" for name in ("recover", "cancel", "clean")),

@@ -1,0 +1,43 @@
+"""Which runs ended so long ago that worktrees and refs they left may go. Their rows stay for ever.
+
+Source: rules of the protocol, 39.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from shared.journal.database import Database, retrying
+from shared.journal.queries import retaining
+
+
+def expired_runs(database: Database, runs: Iterable[str], days: float) -> list[str]:
+    """Which of these runs ended more than `days` ago; one that the journal does not know is none of them."""
+    asked = {"runs": sorted(runs), "days": days}
+
+    def read() -> list[str]:
+        with database.statement() as connection:
+            return list(connection.execute(retaining.expired_runs(), asked).scalars())
+
+    return retrying(read) if asked["runs"] else []
+
+
+def hubs_to_clean(database: Database, worker_id: str, days: float, limit: int) -> list[str]:
+    """Expired runs whose refs nobody has removed from their hub yet, of those that this worker might reach."""
+    asked = {"worker": worker_id, "days": days, "limit": limit}
+
+    def read() -> list[str]:
+        with database.statement() as connection:
+            return list(connection.execute(retaining.hubs_to_clean(), asked).scalars())
+
+    return retrying(read)
+
+
+def hub_cleaned(database: Database, run_id: str) -> None:
+    """Note that the run's refs are gone from its hub."""
+
+    def put() -> None:
+        with database.statement() as connection:
+            connection.execute(retaining.hub_cleaned(), {"run": run_id})
+
+    retrying(put)

@@ -1,0 +1,105 @@
+"""What runs left on a host and on the hub goes some days after their end, and not before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from shared.hub.refs import pending_ref, read_refs, run_namespace
+from shared.journal import roster, runs
+from shared.journal.append import JournalWriter, RunLease, RunRows
+from shared.journal.database import Database
+from tests.journal_farm import Farm
+from tests.repositories import git, make_bare_hub
+from workers.janitor import Janitor, disk_use
+from workers.worktrees.allocator import run_directory
+from workers.worktrees.mirror import Mirrors
+
+
+@pytest.fixture
+def farm(fresh_database: str) -> Iterator[Farm]:
+    database = Database(fresh_database, process="test")
+    writer = JournalWriter(database, host="h1")
+    yield Farm(database, writer)
+    writer.close()
+    database.close()
+
+
+class Host:
+    """A worker as far as the janitor knows one."""
+
+    def __init__(self, farm: Farm, directory: Path, days: float) -> None:
+        self.state = directory / "state"
+        self.mirrors = Mirrors(self.state)
+        self.hub = make_bare_hub(directory / "hub.git")
+        self.farm = farm
+        worker: Any = SimpleNamespace(
+            settings=SimpleNamespace(retention_days=days, state_dir=self.state), mirrors=self.mirrors, host="h1",
+            database=farm.database, load_spec=lambda run: runs.load_spec(farm.database, run),
+            incarnation=SimpleNamespace(worker_id=farm.new_worker("h1")),
+        )  # fmt: skip
+        self.janitor = Janitor(worker)
+
+    def run_with_leftovers(self) -> RunLease:
+        """A run with a directory, a ref in the mirror and a ref on the hub."""
+        lease = self.farm.new_run(hub=str(self.hub), base=git(self.hub, "rev-parse", "main"))
+        ref = pending_ref(lease.run_id, "c")
+        git(self.hub, "update-ref", ref, "main")
+        mirror = self.mirrors.ensure(str(self.hub), lease.run_id)
+        git(mirror, "fetch", "-q", str(self.hub), f"{ref}:{ref}")
+        (run_directory(self.state, lease.run_id) / "calls" / "c").mkdir(parents=True)
+        (run_directory(self.state, lease.run_id) / "calls" / "c" / "log").write_bytes(b"x" * 100_000)
+        return lease
+
+    def left_of(self, lease: RunLease) -> list[bool]:
+        """Whether directory, mirror's ref and hub's ref are there."""
+        names = git(self.mirrors.path_of(str(self.hub)), "for-each-ref", run_namespace(lease.run_id))
+        on_hub = read_refs(self.mirrors.git, str(self.hub), run_namespace(lease.run_id) + "/*")
+        return [run_directory(self.state, lease.run_id).is_dir(), bool(names), bool(on_hub)]
+
+
+@pytest.mark.req("RULE39")
+def test_only_what_ended_long_ago_goes_from_host_mirror_and_hub(farm: Farm, tmp_path: Path) -> None:
+    host = Host(farm, tmp_path, 14)
+    old, fresh, running = (host.run_with_leftovers() for _ in range(3))
+    stranger = run_directory(host.state, "raaaaaaaaaaaa")
+    stranger.mkdir()
+    for lease in (old, fresh):
+        farm.writer.submit(RunRows(lease, finish=True)).result()
+    ago = "update flow_runs set ended_at = now() - interval '15 days' where run_id = %(run)s returning 1"
+    farm.rows(ago, run=old.run_id)
+    assert host.janitor.pass_once() == 2, "its part here, and the hub's"
+    assert host.left_of(old) == [False, False, False]
+    assert host.left_of(fresh) == host.left_of(running) == [True, True, True]
+    assert stranger.is_dir(), "a run that this journal does not know is not its own"
+    assert host.janitor.pass_once() == 0
+    assert git(host.hub, "rev-parse", "main")
+
+
+@pytest.mark.req("RULE39")
+def test_with_no_days_nothing_goes_and_the_disk_use_is_said(farm: Farm, tmp_path: Path) -> None:
+    host = Host(farm, tmp_path, 0)
+    lease = host.run_with_leftovers()
+    farm.writer.submit(RunRows(lease, finish=True)).result()
+    farm.rows("update flow_runs set ended_at = now() - interval '99 days' returning 1")
+    assert host.janitor.pass_once() == 0 and host.left_of(lease) == [True, True, True]
+    (shown,) = roster.list_hosts(farm.database)
+    assert shown.run_bytes == disk_use(host.state / "flow") and (shown.run_bytes or 0) >= 100_000
+
+
+@pytest.mark.req("RULE39")
+def test_a_mirror_fetches_branches_tags_and_the_refs_of_its_own_run_alone(tmp_path: Path) -> None:
+    hub, mirrors = make_bare_hub(tmp_path / "hub.git"), Mirrors(tmp_path / "state")
+    empty = git(hub, "mktree", input=b"")
+    ours, theirs = (git(hub, "commit-tree", empty, "-m", name) for name in ("ours", "theirs"))
+    git(hub, "tag", "v1", "main")
+    git(hub, "update-ref", pending_ref("raaaaaaaaaaaa", "c"), ours)
+    git(hub, "update-ref", pending_ref("rbbbbbbbbbbbb", "c"), theirs)
+    mirror = mirrors.ensure(str(hub), "raaaaaaaaaaaa", [ours])
+    names = git(mirror, "for-each-ref", "--format=%(refname)").split("\n")
+    assert "refs/tags/v1" in names and pending_ref("raaaaaaaaaaaa", "c") in names
+    assert not any("rbbbbbbbbbbbb" in name for name in names)
