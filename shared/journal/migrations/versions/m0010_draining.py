@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "0009"
-down_revision = "0008"
+revision = "0010"
+down_revision = "0009"
 
 TABLES = """
 alter table farm_hosts add column run_bytes bigint, add column run_bytes_at timestamptz;
