@@ -4,6 +4,8 @@ refs/crw/flow/<run>/pending/<call>      the tree an executor call left, wrapped 
 refs/crw/flow/<run>/commit/<node>/<n>   the node's n-th commit
 refs/crw/flow/<run>/retired/<node>/a<n> what stood in a worktree that was left
 refs/crw/flow/<run>/stray/<call>        a commit that an executor made by itself, at which it left HEAD
+refs/crw/flow/<run>/superseded/<lineage>/<path>@<node>               what stood in a worktree that a resume replaced
+refs/crw/flow/<run>/superseded/<lineage>/<path>@<node>-held-<call>   what a held call had there before
 refs/crw/flow/<run>/guard               see `guard.py`
 """
 
@@ -11,13 +13,17 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
+from urllib.parse import quote
 
 from shared.hub.git import Git, git_error
 
 NAMESPACE = "refs/crw/flow"
 BRANCHES = "refs/heads/"
 _BATCH = 200
+# A component of a ref is a file's name on many hubs.
+_COMPONENT_LIMIT = 120
 
 
 def run_namespace(run_id: str) -> str:
@@ -43,6 +49,24 @@ def retired_ref(run_id: str, node_id: str, allocation: int) -> str:
 def stray_ref(run_id: str, call_id: str) -> str:
     """The ref of the commit at which an executor call left HEAD without the farm having made it."""
     return f"{run_namespace(run_id)}/stray/{call_id}"
+
+
+def superseded_ref(run_id: str, lineage: int, path: str, node_id: str, held_call: str | None = None) -> str:
+    """The ref of what stood in a node's worktree that the resume `lineage` replaced for a call at `path`.
+
+    Args:
+        held_call: the ref of what this held call had in the worktree instead.
+    """
+    held = f"-held-{held_call}" if held_call is not None else ""
+    return f"{run_namespace(run_id)}/superseded/{lineage}/{_component(path)}@{node_id}{held}"
+
+
+def _component(path: str) -> str:
+    """A script path as one component of a ref: percent-encoded, and cut with a digest where it is too long."""
+    encoded = quote(path, safe="").replace(".", "%2E").replace("~", "%7E")
+    if len(encoded) <= _COMPONENT_LIMIT:
+        return encoded
+    return f"{encoded[:_COMPONENT_LIMIT].rstrip('%')}-{sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def guard_ref(run_id: str) -> str:

@@ -28,6 +28,7 @@ __all__ = [
     "load_effects",
     "load_lean",
     "load_node",
+    "load_own_directories",
     "open_calls",
 ]
 
@@ -91,6 +92,13 @@ def load_effects(database: Database, run_id: str, after: int = 0) -> list[CallRo
     terminal rows of integrations.
     """
     return [_call_row(row) for row in _fetch(database, reading.EFFECT_ROWS, {"run": run_id, "after": after})]
+
+
+def load_own_directories(database: Database, run_id: str) -> list[tuple[str, str]]:
+    """`(call id, path)` of every directory that a terminal row of the run names as its call's own."""
+    rows = retrying(lambda: database.fetch(reading.OWN_DIRECTORIES, {"run": run_id}))
+    named = [(str(call), from_storable(detail).get("own_directory")) for call, detail in rows]
+    return [(call, str(path)) for call, path in named if path]
 
 
 Values = tuple[Any, ...]

@@ -160,7 +160,20 @@ class CallState:
     @property
     def is_unknown(self) -> bool:
         """Whether it ended without anybody knowing what came of it, and that was not cleared since."""
-        return self.terminal is not None and self.terminal.event == "outcome_unknown"
+        return self.terminal is not None and is_unknown_end(self.terminal)
+
+
+RESTORE_MISMATCH = "restore_snapshot_mismatch"
+"""The reason of a call whose restored worktree changed before its first turn: its node stops for the run."""
+
+
+def is_unknown_end(row: CallRow) -> bool:
+    """Whether a terminal row says that something was sent and nobody knows what came of it.
+
+    A call whose restored worktree was not what it should be had sent nothing: the next resume
+    restores its node once more and runs it again.
+    """
+    return row.event == "outcome_unknown" and row.detail.get("reason") != RESTORE_MISMATCH
 
 
 def read_call_state(rows: Sequence[CallRow]) -> CallState:
@@ -259,6 +272,8 @@ def read_settlement(rows: Sequence[CallRow]) -> Settlement | None:
     if row is None:
         return None
     reason = str(row.detail.get("reason") or row.event)
+    if row.event == "outcome_unknown" and not is_unknown_end(row):
+        return Settlement("the worktree it was to run in changed; a resume of its run restores it and runs the call")
     if row.event == "outcome_unknown":
         return Settlement(_unknown_words(state, row, reason), row.call_id)
     if row.event != "held":

@@ -16,11 +16,14 @@ from shared.base.canonical import digest_json
 
 VERSION = 1
 _TAIL_LIMIT_CHARACTERS = 2048
+# A server takes an input of a mebibyte at most, and the call's own prompt comes behind the packet.
+CHECKPOINT_LIMIT_CHARACTERS = 200_000
+_TURN_LIMIT_CHARACTERS = 40_000
 
 
 @dataclass(frozen=True)
 class Packet:
-    """Shape: `kind` one of task, repair, fix, continue, checkpoint; `data` JSON, without the prompt's role text."""
+    """Shape: `kind` one of task, prompt, repair, fix, continue, checkpoint; `data` JSON, without the role's text."""
 
     kind: str
     data: Mapping[str, Any]
@@ -58,23 +61,62 @@ def fix(findings: Sequence[str], failed_tests: Sequence[Mapping[str, Any]]) -> P
     return Packet("fix", {"findings": list(findings), "failed_tests": [dict(entry) for entry in failed_tests]})
 
 
+def prompt(text: str, kept: Sequence[str] = ()) -> Packet:
+    """What a conversation that goes on is asked next."""
+    return Packet("prompt", {"prompt": text, "kept": list(kept)})
+
+
 def go_on(reason: str) -> Packet:
     """A turn that was stopped goes on in its own thread."""
     return Packet("continue", {"reason": reason})
 
 
-def checkpoint(turns: Sequence[Mapping[str, Any]]) -> Packet:
-    """A new thread in place of one that cannot be opened: each turn's `input` and `answer`, once."""
-    return Packet("checkpoint", {"turns": [dict(turn) for turn in turns]})
+def checkpoint(
+    turns: Sequence[Mapping[str, Any]], *, node: str | None = None, limit: int = CHECKPOINT_LIMIT_CHARACTERS
+) -> Packet:
+    """A new thread in place of one that cannot be opened: each turn's `input` and `answer`, once, oldest first.
+
+    A turn is cut in its middle where it is too long; where all are too many the oldest give way, but for the
+    first, which says what the conversation is about.
+
+    Args:
+        node: the node whose worktree holds what the conversation did.
+    """
+    cut = [{"input": _cut(turn["input"]), "answer": _cut(turn["answer"])} for turn in turns]
+    kept, left = cut[:1], limit - sum(map(_size, cut[:1]))
+    recent: list[dict[str, str]] = []
+    for turn in reversed(cut[1:]):
+        left -= _size(turn)
+        if left < 0:
+            break
+        recent.append(turn)
+    omitted = len(cut) - len(kept) - len(recent)
+    return Packet("checkpoint", {"turns": [*kept, *reversed(recent)], "omitted": omitted, "node": node})
+
+
+def _cut(said: Any) -> str:
+    text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    if len(text) <= _TURN_LIMIT_CHARACTERS:
+        return text
+    half = _TURN_LIMIT_CHARACTERS // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"
+
+
+def _size(turn: Mapping[str, str]) -> int:
+    return len(turn["input"]) + len(turn["answer"])
 
 
 def _task(data: Mapping[str, Any]) -> list[str]:
-    lines = [data["prompt"]]
-    if data["kept"]:
-        lines += ["", "Earlier work on this node is not in your directory. It is kept on:"]
-        lines += [f"- {ref}" for ref in data["kept"]]
-        lines += ["Look at it with git show or git diff if it helps; do not merge it blindly."]
-    return lines
+    return [data["prompt"], *kept_lines(data["kept"])]
+
+
+def kept_lines(kept: Sequence[str]) -> list[str]:
+    """What a call on a node is told of the work that its directory does not hold."""
+    if not kept:
+        return []
+    lines = ["", "Earlier work on this node is not in your directory. It is kept on:"]
+    lines += [f"- {ref}" for ref in kept]
+    return [*lines, "Look at it with git show or git diff if it helps; do not merge it blindly."]
 
 
 def _repair(data: Mapping[str, Any]) -> list[str]:
@@ -115,11 +157,20 @@ def _continue(data: Mapping[str, Any]) -> list[str]:
 
 def _checkpoint(data: Mapping[str, Any]) -> list[str]:
     lines = ["This conversation goes on in a new thread. What was said before:"]
-    for number, turn in enumerate(data["turns"], 1):
-        lines += ["", f"[{number}] You were asked:", str(turn["input"]), f"[{number}] You answered:"]
-        answer = turn["answer"]
-        lines.append(answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False))
+    for number, turn in enumerate(data["turns"]):
+        if number == 1 and data["omitted"]:
+            lines += ["", f"({data['omitted']} turns are left out here.)"]
+        lines += ["", "You were asked:", turn["input"], "You answered:", turn["answer"]]
+    if data["node"]:
+        lines += ["", "Your directory holds the files as that left them."]
     return [*lines, "", "What is asked now:"]
 
 
-_TEMPLATES = {"task": _task, "repair": _repair, "fix": _fix, "continue": _continue, "checkpoint": _checkpoint}
+_TEMPLATES = {
+    "task": _task,
+    "prompt": _task,
+    "repair": _repair,
+    "fix": _fix,
+    "continue": _continue,
+    "checkpoint": _checkpoint,
+}

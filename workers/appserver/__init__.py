@@ -32,7 +32,7 @@ definitive, `AnswerLost` is looked up and never repeated. What can go wrong:
 
 Modules, from the outside in: `runtime`, `home`, `launch` (which program, on which
 home, with which arguments); `process` (one generation); `transport` (lines), `rpc`
-(answers), `router` and `record` (events), `requests` (what the server asks);
+(answers), `refusals` (what a refusal says), `router` and `record` (events), `requests` (what the server asks);
 `threads`, `turns`; `guard`, `answers`, `limits`, `transcript` (pure); `service`.
 """
 
@@ -40,6 +40,7 @@ from workers.appserver.answers import pick_answer
 from workers.appserver.guard import guard_schema, unwrap_answer
 from workers.appserver.limits import TurnError, Usage
 from workers.appserver.record import Progress, TurnEnd
+from workers.appserver.refusals import why_gone
 from workers.appserver.router import TurnCursor
 from workers.appserver.service import AppServerConnection, AppServerService
 from workers.appserver.threads import Thread, ThreadSettings, find_exposed, thread_source
@@ -64,4 +65,5 @@ __all__ = [
     "pick_answer",
     "thread_source",
     "unwrap_answer",
+    "why_gone",
 ]

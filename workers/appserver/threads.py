@@ -9,7 +9,7 @@ Source: App Server document, "The App Server backend"; facts of the App Server, 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from shared.base.errors import EchoMismatch
 from workers.appserver.instructions import load_instructions
 from workers.appserver.rpc import BeforeSend, Rpc
 
+_PAGE_THREADS = 100
 _SANDBOX_TYPES = {
     "read-only": "readOnly",
     "workspace-write": "workspaceWrite",
@@ -175,10 +176,21 @@ class Threads:
         params = {**_params(wanted), **origin, "threadSource": wanted.source}
         return self._make("thread/fork", params, wanted, before_send)
 
-    def resume(self, thread_id: str, wanted: ThreadSettings, before_send: BeforeSend | None = None) -> Thread:
-        """Load a thread that has had a turn, or listen to a loaded one. Raises as `start` does, and ThreadBusy."""
+    def resume(
+        self,
+        thread_id: str,
+        wanted: ThreadSettings,
+        before_send: BeforeSend | None = None,
+        *,
+        any_directory: bool = False,
+    ) -> Thread:
+        """Load a thread that has had a turn, or listen to a loaded one. Raises as `start` does, and ThreadBusy.
+
+        Args:
+            any_directory: a loaded thread may stand in another directory: each of its turns says where it runs.
+        """
         params = {**_params(wanted), "threadId": thread_id, "excludeTurns": True}
-        return self._make("thread/resume", params, wanted, before_send)
+        return self._make("thread/resume", params, wanted, before_send, any_directory)
 
     def read(self, thread_id: str) -> Thread:
         """The thread with its configured pair; no turns. Raises ThreadMissing, NotSent, Refused, AnswerLost."""
@@ -188,12 +200,46 @@ class Threads:
         """Hear no more of a thread. Its turns run on, and the server keeps it loaded."""
         self._rpc.request("thread/unsubscribe", {"threadId": thread_id})
 
+    def archive(self, thread_id: str) -> None:
+        """Put a thread aside: it can be read, and neither resumed nor forked. Raises NotSent, Refused, AnswerLost."""
+        self._rpc.request("thread/archive", {"threadId": thread_id})
+
+    def list_ids(self, cwd: str) -> list[str]:
+        """The threads that may stand at a directory: those in the server's memory, and those listed there.
+
+        A thread is listed from its own first turn on; before it the memory of the server that made it has it.
+
+        Raises:
+            NotSent, Refused, AnswerLost.
+        """
+        listed = self._pages("thread/list", {"cwd": cwd, "sortKey": "updated_at", "limit": _PAGE_THREADS})
+        found = [str(entry.get("id")) for entry in listed]
+        found += [str(entry) for entry in self._pages("thread/loaded/list", {})]
+        return list(dict.fromkeys(found))
+
+    def _pages(self, method: str, params: Mapping[str, Any]) -> Iterator[Any]:
+        cursor, seen = None, set[str]()
+        while True:
+            result = self._rpc.request(method, {**params, **({"cursor": cursor} if cursor else {})})
+            yield from result.get("data") or []
+            cursor = result.get("nextCursor")
+            if not cursor or str(cursor) in seen:
+                return
+            seen.add(str(cursor))
+
     def _make(
-        self, method: str, params: Mapping[str, Any], wanted: ThreadSettings, before_send: BeforeSend | None
+        self,
+        method: str,
+        params: Mapping[str, Any],
+        wanted: ThreadSettings,
+        before_send: BeforeSend | None,
+        any_directory: bool = False,
     ) -> Thread:
         thread = read_thread(self._rpc.request(method, params, before_send=before_send))
         self._loaded.add(thread.id)
         differences = find_differences(thread, wanted)
+        if any_directory:
+            differences.pop("cwd", None)
         if differences:
             names = ", ".join(
                 f"{name} {echoed!r} instead of {asked!r}" for name, (asked, echoed) in differences.items()

@@ -11,9 +11,12 @@ from functools import cached_property
 from typing import Any
 
 from shared.base.errors import StoreError
+from shared.hub.refs import pending_ref
 from shared.journal import read
 from shared.journal.append import Claim
-from shared.model.call_state import CallState, read_call_state
+from shared.model.boundary import Boundary
+from shared.model.call_state import CallState, begins_attempt, read_call_state
+from shared.model.events import TERMINAL_WORDS
 from shared.model.roles import Role
 from shared.model.rows import CallRow
 from shared.model.spec import RunSpec
@@ -26,7 +29,8 @@ class AgentCall:
 
     Shape:
         role: the role with the pair this call asked for.
-        rows: the rows of this attempt so far; more than `prepared` only when an earlier worker began it.
+        rows: the rows from the newest `prepared` on, over the attempts that went on in place behind it.
+        history: all rows of the call, those of earlier attempts too.
         node_rows: what the journal knows of the call's node (placed, terminal rows of executors and commits).
         previous: the rows of the call whose conversation goes on; empty for a call that starts a thread.
     """
@@ -41,6 +45,7 @@ class AgentCall:
     rows: Sequence[CallRow]
     node_rows: Sequence[CallRow]
     previous: Sequence[CallRow]
+    history: Sequence[CallRow] = ()
 
     @cached_property
     def state(self) -> CallState:
@@ -59,8 +64,29 @@ class AgentCall:
 
     @property
     def prepared(self) -> CallRow:
-        """The row that opened this attempt."""
+        """The row that says what is asked."""
         return self.rows[0]
+
+    @property
+    def boundary(self) -> Boundary | None:
+        """What the scheduler says the node's next worktree has to hold; None when nothing is to be restored."""
+        return Boundary.read(self.prepared.detail.get("boundary"))
+
+    @property
+    def lineage(self) -> int:
+        """Which process of the run opened it, counted from 1."""
+        return int(self.prepared.detail.get("lineage") or 1)
+
+    @property
+    def earlier_pending(self) -> str | None:
+        """The commit that the call's pending ref named at its last end with a tree; None before the first."""
+        ref, pushed, kept = pending_ref(self.claim.run_id, self.claim.call_id), None, None
+        for row in self.history:
+            if row.event == "push_requested" and row.detail.get("ref") == ref:
+                pushed = row.detail.get("commit")
+            elif row.event in TERMINAL_WORDS and (row.pending_tree or row.held_tree):
+                kept = pushed
+        return kept
 
 
 def load_agent_call(worker: Worker, claim: Claim) -> AgentCall:
@@ -70,9 +96,10 @@ def load_agent_call(worker: Worker, claim: Claim) -> AgentCall:
         StoreError: the journal has no prepared row for the claim's attempt.
     """
     database, spec = worker.database, worker.load_spec(claim.run_id)
-    rows = [row for row in read.load_call(database, claim.call_id) if row.attempt == claim.attempt]
-    if not rows or rows[0].event != "prepared":
-        raise StoreError(f"call {claim.call_id} has no prepared row for attempt {claim.attempt}")
+    history = read.load_call(database, claim.call_id)
+    rows = _since_prepared(history)
+    if not rows or history[-1].attempt != claim.attempt:
+        raise StoreError(f"call {claim.call_id} has no row that opens attempt {claim.attempt}")
     detail = rows[0].detail
     model, effort = detail["pair"]
     context = detail["context"]
@@ -87,4 +114,10 @@ def load_agent_call(worker: Worker, claim: Claim) -> AgentCall:
         rows=rows,
         node_rows=read.load_node(database, claim.run_id, claim.node_id) if claim.node_id else (),
         previous=read.load_call(database, context["call"]) if context["kind"] == "continue" else (),
+        history=history,
     )
+
+
+def _since_prepared(history: Sequence[CallRow]) -> Sequence[CallRow]:
+    starts = [number for number, row in enumerate(history) if begins_attempt(row)]
+    return history[starts[-1] :] if starts else ()

@@ -9,15 +9,17 @@ Source: App Server document, "The App Server backend"; journal document, "Held c
 
 from __future__ import annotations
 
-from shared.base.errors import AnswerLost, NotSent, Unreadable, WorktreeError
+from shared.base.errors import AnswerLost, NotSent, Refused, Unreadable, WorktreeError
 from shared.model.rows import NewCallRow
-from workers.appserver import pick_answer
+from workers.appserver import AppServerConnection, Thread, pick_answer, why_gone
 from workers.call.answer import judge_answer
+from workers.call.checkpoint import may_be_told, take_checkpoint, tell_checkpoint
 from workers.call.context import AgentCall
+from workers.call.continuing import Rung
 from workers.call.desk import Desk
 from workers.call.ended import EndedTurn
 from workers.call.finish import Progressed, Verdict
-from workers.call.input import Input, continue_input, repair_input
+from workers.call.input import Input, continue_input, first_input, repair_input
 from workers.call.settle import Held, Next, Unproven, look_up_after_end, settle
 from workers.call.thread import open_thread
 from workers.call.turn import TurnLost, run_turn
@@ -46,10 +48,11 @@ def converse(desk: Desk, call: AgentCall, done: Progressed, step: Next) -> Verdi
 
 
 def open_conversation(desk: Desk, call: AgentCall, done: Progressed) -> None:
-    """Have the call's thread on a live server: loaded again when it has had a turn, else made.
+    """Have the call's thread on a live server: loaded again when it has had a turn, else made or forked.
 
     A thread without a turn has no effect and goes with its server, so one whose creation
-    was not answered is simply made again, under the next ordinal.
+    was not answered is simply made again, under the next ordinal. A conversation that is
+    gone goes on in a new thread that is told of it, as long as this call has sent nothing to it.
 
     Raises:
         Held: server after server ended over it. NotSent, Refused, PairRefused.
@@ -61,12 +64,8 @@ def open_conversation(desk: Desk, call: AgentCall, done: Progressed) -> None:
     lost: AnswerLost | NotSent | None = None
     for _ in range(_OPENINGS):
         connection = done.connection = desk.connection()
-        if done.stored is None:
-            done.creations += 1
         try:
-            done.thread = open_thread(
-                desk, call, done.place, connection, ordinal=max(1, done.creations), stored=done.stored
-            )
+            done.thread = _open_on(desk, call, done, connection)
             done.opened = connection
             return
         except AnswerLost as error:
@@ -75,8 +74,25 @@ def open_conversation(desk: Desk, call: AgentCall, done: Progressed) -> None:
             if connection.alive:
                 raise
             lost = error
-    assert lost is not None
-    raise Held(f"host_infra_{lost.reason}", str(lost))
+        except Refused as error:
+            gone = why_gone(error)
+            if gone is None or not may_be_told(call, done):
+                raise
+            take_checkpoint(desk, call, done, gone)
+    raise Held(f"host_infra_{lost.reason if lost else 'refused'}", str(lost or "the conversation cannot be opened"))
+
+
+def _open_on(desk: Desk, call: AgentCall, done: Progressed, connection: AppServerConnection) -> Thread:
+    assert done.place is not None
+    rung = done.conversation.rung if done.conversation is not None else None
+    if done.stored is None:
+        if not done.turns_sent:
+            done.check()
+        if rung is Rung.CHECKPOINT and done.checkpoint is None:
+            tell_checkpoint(desk, call, done)
+        done.creations += 1
+    ordinal = max(1, done.creations)
+    return open_thread(desk, call, done.place, connection, ordinal=ordinal, stored=done.stored, fork=rung is Rung.FORK)
 
 
 def check_crashes(desk: Desk, done: Progressed) -> None:
@@ -91,12 +107,20 @@ def _send(desk: Desk, call: AgentCall, done: Progressed, given: Input) -> Next:
     desk.check_stop()
     if done.opened is None or done.opened is not done.connection or not done.opened.alive:
         open_conversation(desk, call, done)
-    assert done.thread is not None and done.connection is not None
+    assert done.thread is not None and done.connection is not None and done.place is not None
     connection, thread_id = done.connection, done.thread.id
+    if not done.turns_sent:
+        done.check()
+    if done.checkpoint is not None and given.packet["kind"] == "prompt":
+        # The thread that was to hear it is gone: the one in its place hears what was said before as well.
+        given = first_input(done.place.kept, continues=True, conversation=done.checkpoint)
     done.turns_sent += 1
     done.repair_used = done.repair_used or given.repair
     try:
-        return run_turn(desk, call, connection, thread_id, done.turns_sent, given, first=done.stored != thread_id)
+        return run_turn(
+            desk, call, connection, thread_id, done.turns_sent, given,
+            first=done.stored != thread_id, directory=done.place.path, repository=done.repository,
+        )  # fmt: skip
     except TurnLost as lost:
         return settle(desk, call, done, lost.sent)
     except NotSent as error:

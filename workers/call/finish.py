@@ -14,6 +14,7 @@ from shared.journal import read
 from shared.model.rows import CallRow, NewCallRow
 from workers.appserver import AppServerConnection, Thread
 from workers.call.context import AgentCall
+from workers.call.continuing import Conversation
 from workers.call.desk import Desk
 from workers.call.directory import Place
 from workers.call.ended import EndedTurn, is_gone
@@ -23,6 +24,7 @@ from workers.worktrees.keep import Keeping
 
 # An agent's work is finished; what is awaited is the hub, for as long as it takes.
 _HUB_PATIENCE_SECONDS = 24 * 3600.0
+REPOSITORY_CHANGED = "repository_changed"
 
 
 @dataclass
@@ -30,6 +32,10 @@ class Progressed:
     """How far a call has come; what its terminal row reports.
 
     Shape:
+        conversation: how the conversation that the call continues goes on; None for a call that starts one.
+        checkpoint: the packet that a new thread is told in place of that conversation.
+        repository: what a reading call's directory held before its first turn.
+        check: compares a restored worktree with what was restored; right before the first request and the first turn.
         opened: the connection on which `thread` was opened and its pair read back.
         stored: the thread that has had a turn, which a later server can load again.
         creations, turns_sent: the newest ordinals; none is used for two sends.
@@ -37,6 +43,10 @@ class Progressed:
     """
 
     place: Place | None = None
+    conversation: Conversation | None = None
+    checkpoint: Mapping[str, Any] | None = None
+    repository: Mapping[str, Any] | None = None
+    check: Callable[[], None] = lambda: None
     connection: AppServerConnection | None = None
     opened: AppServerConnection | None = None
     thread: Thread | None = None
@@ -60,9 +70,12 @@ class Verdict:
 
 
 def settle_state(
-    desk: Desk, directories: Directories, done: Progressed, verdict: Verdict
+    desk: Desk, directories: Directories, done: Progressed, verdict: Verdict, earlier: str | None = None
 ) -> tuple[Verdict, Mapping[str, Any]]:
     """Record what the node's worktree holds: the verdict that stands then, and the columns that name the tree.
+
+    Args:
+        earlier: the commit that the call's pending ref named at an earlier end of the call.
 
     Writes: the call's pending ref on the hub, and the stray ref of a HEAD that the executor moved, each with its
     `push_requested` row.
@@ -80,7 +93,7 @@ def settle_state(
     keeping = Keeping(desk.append, _stops(desk), _HUB_PATIENCE_SECONDS)
     try:
         moved = directories.keep_moved_head(_node_rows(desk), done.place.path, keeping)
-        directories.keep_pending(done.place.path, tree, keeping)
+        directories.keep_pending(done.place.path, tree, keeping, earlier)
     except (WorktreeError, GitError, RunStopping) as error:
         return _not_kept(desk, verdict, error), {"snapshot_digest": tree}
     if moved is not None:
@@ -139,9 +152,19 @@ def _held(verdict: Verdict, reason: str, sentence: str) -> Verdict:
     return Verdict("held", verdict.reason if verdict.event == "held" else reason, None, verdict.input_state, facts)
 
 
+def goes_with_its_end(done: Progressed, verdict: Verdict) -> bool:
+    """Whether the call's directory is its own and is removed behind its terminal row.
+
+    It is evidence where a turn that may only read changed it, and where nobody knows what came of the call.
+    """
+    kept = verdict.event == "outcome_unknown" or verdict.reason == REPOSITORY_CHANGED
+    return done.place is not None and done.place.own and not kept
+
+
 def terminal_row(call: AgentCall, done: Progressed, verdict: Verdict, columns: Mapping[str, Any]) -> NewCallRow:
     """The row that ends the attempt, with the references the call's meta is read from."""
     thread = done.thread
+    place = str(done.place.path) if done.place is not None else None
     last = done.turns[-1] if done.turns else None
     counted = [turn.end.usage.total for turn in done.turns if turn.end.usage is not None]
     return NewCallRow(
@@ -152,6 +175,7 @@ def terminal_row(call: AgentCall, done: Progressed, verdict: Verdict, columns: M
             "configured": [thread.model, thread.effort] if thread is not None else None,
             "turns": done.turns_sent,
             "repair_used": done.repair_used,
+            **({"own_directory": place} if goes_with_its_end(done, verdict) else {}),
             "transcripts": [turn.transcript for turn in done.turns if turn.transcript is not None],
             **verdict.facts,
         },
@@ -162,6 +186,6 @@ def terminal_row(call: AgentCall, done: Progressed, verdict: Verdict, columns: M
         input_state=verdict.input_state,
         tokens=sum(counted) if counted else None,
         result=verdict.result,
-        worktree_path=str(done.place.path) if done.place is not None else None,
+        worktree_path=place,
         **columns,
     )

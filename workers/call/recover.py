@@ -23,8 +23,10 @@ from workers.call.context import AgentCall, load_agent_call
 from workers.call.conversation import judge_turn
 from workers.call.desk import Desk
 from workers.call.directory import placed_before
-from workers.call.finish import Progressed, Verdict, settle_state, terminal_row
+from workers.call.finish import Progressed, Verdict, goes_with_its_end, settle_state, terminal_row
+from workers.call.guarding import check_repository
 from workers.call.input import Input
+from workers.call.leftovers import leave_directory
 from workers.call.settle import Held, Next, Unproven, settle, settle_after_death, take_up
 from workers.worker import Worker
 from workers.worktrees.directories import Directories
@@ -85,8 +87,8 @@ def _recover(worker: Worker, question: Question) -> dict[str, Any]:
     call = load_agent_call(worker, claim)
     done = Progressed(place=placed_before(call))
     directories = Directories(worker.mirrors, worker.settings.state_dir, call.spec, call.prepared)
-    verdict = _verdict(desk, call, done)
-    settled, columns = settle_state(desk, directories, done, verdict)
+    verdict = check_repository(directories, done, _verdict(desk, call, done))
+    settled, columns = settle_state(desk, directories, done, verdict, call.earlier_pending)
     if settled.event != verdict.event:
         raise Unproven(settled.reason or "state", str(settled.facts.get("error")))
     cleared = NewCallRow(
@@ -96,6 +98,8 @@ def _recover(worker: Worker, question: Question) -> dict[str, Any]:
     found = {"proven": True, "status": settled.event, "reason": settled.reason}
     end = terminal_row(call, done, settled, columns)
     write_recovery(worker.database, worker.incarnation.worker_id, question, claim, (cleared, *desk.rows, end), found)
+    if goes_with_its_end(done, settled):
+        leave_directory(worker, call, done)
     log.info("recovered", run=claim.run_id, call=claim.call_id, status=settled.event)
     return found
 

@@ -20,12 +20,16 @@ from shared.base.log import get_logger
 from shared.journal.append import Claim
 from shared.model.call_state import Step
 from workers.call.context import AgentCall, load_agent_call
+from workers.call.continuing import Rung, plan_conversation
 from workers.call.conversation import check_crashes, converse, open_conversation
 from workers.call.desk import Desk
-from workers.call.directory import place_call, placed_before
-from workers.call.finish import Progressed, Verdict, settle_state, terminal_row
+from workers.call.directory import find_boundary, place_call, placed_before
+from workers.call.finish import Progressed, Verdict, goes_with_its_end, settle_state, terminal_row
+from workers.call.guarding import RestoreMismatch, arm, check_repository, stop_node
+from workers.call.in_place import go_on_in_place
 from workers.call.input import first_input
-from workers.call.settle import Next, Unproven, go_on
+from workers.call.leftovers import leave_directory, remove_left
+from workers.call.settle import Next, Unproven, go_on, recorded_checkpoint
 from workers.call.thread import PairRefused
 from workers.claim import CallStopped
 from workers.worker import Worker
@@ -45,7 +49,8 @@ def run_agent_call(claim: Claim, worker: Worker) -> None:
     directories = Directories(worker.mirrors, worker.settings.state_dir, call.spec, call.prepared)
     done = Progressed()
     verdict = _work(desk, call, directories, done)
-    verdict, columns = settle_state(desk, directories, done, verdict)
+    verdict = check_repository(directories, done, verdict)
+    verdict, columns = settle_state(desk, directories, done, verdict, call.earlier_pending)
     try:
         desk.append(terminal_row(call, done, verdict, columns))
     except RowRefused as error:
@@ -53,6 +58,8 @@ def run_agent_call(claim: Claim, worker: Worker) -> None:
         refused = Verdict("refused", "result_not_storable", None, verdict.input_state, {"error": str(error)})
         desk.append(terminal_row(call, done, refused, columns))
     log.info(verdict.event, run=claim.run_id, call=claim.call_id, reason=verdict.reason)
+    if goes_with_its_end(done, verdict):
+        leave_directory(worker, call, done)
     worker.progress.forget(claim)
 
 
@@ -62,6 +69,8 @@ def _work(desk: Desk, call: AgentCall, directories: Directories, done: Progresse
         return converse(desk, call, done, _begin(desk, call, directories, done))
     except (RightLost, StoreUnavailable, FlowError):
         raise
+    except RestoreMismatch as error:
+        return stop_node(desk, error)
     except PairRefused as error:
         done.thread = error.thread
         return Verdict("refused", error.reason, input_state=_input_state(done), facts={"error": str(error)})
@@ -87,12 +96,12 @@ def _work(desk: Desk, call: AgentCall, directories: Directories, done: Progresse
 
 
 def _begin(desk: Desk, call: AgentCall, directories: Directories, done: Progressed) -> Next:
-    """The first step: from the call's start, or from where an earlier holder of it came to.
-
-    A thread that was asked for and had no turn is made again, in the directory that was made for it.
-    """
-    step = call.state.step
-    if step in (Step.TURN_OPEN, Step.TURN_ENDED):
+    """The first step: from the call's start, or from where an earlier holder of it came to."""
+    state = call.state
+    if state.cleared is not None and state.placed is not None:
+        desk.check_stop()
+        return go_on_in_place(desk, call, directories, done)
+    if state.step in (Step.TURN_OPEN, Step.TURN_ENDED):
         # What was sent comes first, also for a call that should end: nothing is settled before it is.
         done.place = placed_before(call)
         if done.place is None:
@@ -100,13 +109,32 @@ def _begin(desk: Desk, call: AgentCall, directories: Directories, done: Progress
         return go_on(desk, call, done)
     check_crashes(desk, done)
     desk.check_stop()
-    made = placed_before(call) if step is Step.THREAD_ASKED else None
-    done.place = made if made is not None and made.path.is_dir() else place_call(desk, call, directories)
-    done.creations = call.state.creations
-    done.stored = call.context["thread"] if call.continues else None
+    remove_left(desk, call)
+    return _start(desk, call, directories, done)
+
+
+def _start(desk: Desk, call: AgentCall, directories: Directories, done: Progressed) -> Next:
+    """Choose how the conversation goes on, and where; then open it.
+
+    A thread that was asked for and had no turn is made again, in the directory that was made for it.
+    """
+    restored = find_boundary(call, desk.host) is not None
+    home_id = desk.worker.appserver.home_id()
+    done.conversation = plan_conversation(call, desk.host, home_id, restored=restored)
+    if done.conversation is not None and call.state.conversation is None:
+        desk.note(done.conversation.row(call))
+    made = placed_before(call) if call.state.step is Step.THREAD_ASKED else None
+    if made is not None and made.path.is_dir():
+        done.place = made
+    else:
+        done.place = place_call(desk, call, directories, done.conversation)
+    arm(done, call, directories)
+    done.creations, done.checkpoint = call.state.creations, recorded_checkpoint(call)
+    same = done.conversation is not None and done.conversation.rung is Rung.SAME_THREAD
+    done.stored = str(call.context["thread"]) if same else None
     desk.check_stop()
     open_conversation(desk, call, done)
-    return first_input(call, done.place.kept)
+    return first_input(done.place.kept, continues=call.continues, conversation=done.checkpoint)
 
 
 def _infra(error: HostError) -> str:

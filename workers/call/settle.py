@@ -10,6 +10,7 @@ Source: App Server document (the host side of reconcile); rules of the protocol,
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from shared.model.call_state import SentTurn
 from shared.model.rows import NewCallRow
 from workers.appserver import FullTurn
 from workers.call.context import AgentCall
+from workers.call.continuing import recorded_conversation
 from workers.call.desk import Desk
 from workers.call.ended import EndedTurn, adopt, is_gone, recorded_end, told_end
 from workers.call.finish import Progressed
@@ -107,7 +109,7 @@ def settle_after_death(desk: Desk, call: AgentCall, done: Progressed, sent: Sent
         raise Held(sent.interrupt, "the call was to end, and its turn was not delivered")
     if sent.repair:
         done.repair_used = False
-    return recorded_input(call, sent)
+    return recorded_input(sent, continues=call.continues, conversation=done.checkpoint)
 
 
 def look_up_after_end(desk: Desk, call: AgentCall, done: Progressed, turn: EndedTurn) -> FullTurn | None:
@@ -143,14 +145,22 @@ def take_up(call: AgentCall, done: Progressed) -> SentTurn:
     done.turns += [told_end(turn) for turn in state.turns[:-1] if turn.ended is not None]
     done.turns_sent, done.creations, done.losses = state.turns_sent, state.creations, state.cuts
     done.repair_used = state.repair_used
+    done.conversation, done.checkpoint = recorded_conversation(call), recorded_checkpoint(call)
+    done.repository = next((turn.repository for turn in state.turns if turn.repository is not None), None)
     done.stored = _stored(call)
     return state.last_turn
+
+
+def recorded_checkpoint(call: AgentCall) -> Mapping[str, Any] | None:
+    """The packet that the call's thread is told before its input, as its newest attempt recorded it."""
+    row = call.state.checkpoint
+    return row.detail.get("packet") if row is not None else None
 
 
 def _stored(call: AgentCall) -> str | None:
     """The thread of the call that a server can load: one that has had a turn, and is not known to be gone."""
     turns = [turn for turn in call.state.turns if turn.lost is None]
-    if call.continues:
+    if call.continues and not call.state.creations:
         return str(call.context["thread"])
     thread = call.state.thread.thread_id if call.state.thread is not None else None
     return thread if any(turn.thread_id == thread for turn in turns) else None

@@ -1,6 +1,7 @@
-"""The thread of a call: made or loaded again, and its pair read back before any turn.
+"""The thread of a call: made, forked or loaded again, and its pair read back before any turn.
 
-Source: App Server document, "The App Server backend"; settled conflicts of thread settings.
+Source: App Server document, "The App Server backend"; journal document, "The suffix";
+settled conflicts of thread settings.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from workers.appserver import AppServerConnection, Thread, ThreadSettings, find_
 from workers.call.context import AgentCall
 from workers.call.desk import Desk
 from workers.call.directory import Place
+from workers.call.fork import fork_thread, take_fork
 
 
 class PairRefused(Exception):
@@ -32,31 +34,40 @@ def open_thread(
     *,
     ordinal: int = 1,
     stored: str | None = None,
+    fork: bool = False,
 ) -> Thread:
     """The thread that the call's turns go to, with the pair it is configured with.
 
     Args:
         ordinal: the number of the thread among those this call asks for, when one is made.
         stored: the thread to load again, one that has had a turn; None makes a thread.
+        fork: make it of the conversation that the call continues.
 
-    Writes: `thread_requested` before thread/start; `thread_started`.
+    Writes: `thread_requested` or `fork_requested` before the request; `thread_started` or `fork_started`.
 
     Raises:
-        PairRefused: the provider has no such pair, or the server took the thread with other settings.
+        PairRefused: the provider has no such pair, the server took the thread with other settings, or
+            the fork is not what was asked for.
         NotSent, Refused, AnswerLost.
     """
     wanted = plan_settings(call, place.path, ordinal)
+    forked = fork and not stored
     try:
         desk.send(lambda: connection.check_pair(wanted.model, wanted.effort))
-        thread = _load(desk, stored, wanted, connection) if stored else _make(desk, wanted, connection)
+        if stored:
+            thread = _load(desk, stored, wanted, connection, any_directory=not call.executes)
+        elif fork:
+            thread = _fork(desk, call, wanted, connection, ordinal)
+        else:
+            thread = _make(desk, wanted, connection)
     except Refused as error:
-        if error.reason not in ("pair_refused", "settings_refused"):
+        if error.reason not in ("pair_refused", "settings_refused", "fork_refused"):
             raise
         made: Thread | None = error.facts.get("thread")
         if made is not None:
-            desk.note(_started(made, connection, wanted))
+            desk.note(_started(made, connection, wanted, forked))
         raise PairRefused(error.reason, str(error), made) from error
-    desk.note(_started(thread, connection, wanted))
+    desk.note(_started(thread, connection, wanted, forked))
     configured = desk.send(lambda: connection.threads.read(thread.id))
     if (configured.model, configured.effort) != (wanted.model, wanted.effort):
         sentence = f"the thread is configured with {configured.model}/{configured.effort}"
@@ -95,12 +106,25 @@ def _make(desk: Desk, wanted: ThreadSettings, connection: AppServerConnection) -
     return desk.send(lambda: connection.threads.start(wanted, before_send=desk.check))
 
 
-def _load(desk: Desk, thread_id: str, wanted: ThreadSettings, connection: AppServerConnection) -> Thread:
+def _fork(desk: Desk, call: AgentCall, wanted: ThreadSettings, connection: AppServerConnection, ordinal: int) -> Thread:
+    if ordinal > 1:
+        marks = thread_source(call.claim.run_id, call.claim.call_id, 1).rpartition("/")[0] + "/"
+        found = desk.send(lambda: take_fork(call, wanted, connection, marks))
+        if found is not None:
+            return found
+    return fork_thread(desk, call, wanted, connection)
+
+
+def _load(
+    desk: Desk, thread_id: str, wanted: ThreadSettings, connection: AppServerConnection, *, any_directory: bool
+) -> Thread:
     # Every setting goes along again: a cold thread forgets its sandbox. A loaded one ignores them and echoes its own.
-    return desk.send(lambda: connection.threads.resume(thread_id, wanted, before_send=desk.check))
+    return desk.send(
+        lambda: connection.threads.resume(thread_id, wanted, before_send=desk.check, any_directory=any_directory)
+    )
 
 
-def _started(thread: Thread, connection: AppServerConnection, wanted: ThreadSettings) -> NewCallRow:
+def _started(thread: Thread, connection: AppServerConnection, wanted: ThreadSettings, forked: bool) -> NewCallRow:
     detail = {
         "thread": thread.id,
         "model": thread.model,
@@ -110,8 +134,9 @@ def _started(thread: Thread, connection: AppServerConnection, wanted: ThreadSett
         "source": wanted.source,
         "generation": connection.generation,
         "codex": connection.version,
+        **({"forked_from": thread.forked_from} if thread.forked_from else {}),
     }
-    return NewCallRow("thread_started", detail, thread_id=thread.id)
+    return NewCallRow("fork_started" if forked else "thread_started", detail, thread_id=thread.id)
 
 
 def _protected(desk: Desk) -> list[Path]:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from shared.base.canonical import digest_json
 from shared.base.errors import AnswerLost, HostError, NotSent, Refused, Unreadable
@@ -44,11 +47,15 @@ def run_turn(
     given: Input,
     *,
     first: bool,
+    directory: Path,
+    repository: Mapping[str, Any] | None,
 ) -> EndedTurn:
     """Send one turn and return when it has ended.
 
     Args:
         first: the call made the thread, and no turn was delivered to it yet.
+        directory: where a reading call's turn runs; an executor's is its thread's, which alone says where.
+        repository: what a reading call's directory held before its first turn.
 
     Writes: `turn_requested`, `turn_started`, `user_message_seen`, `interrupt_requested`, `turn_ended`; the
     turn's transcript as an artifact.
@@ -59,9 +66,11 @@ def run_turn(
     """
     operation = turn_operation(call.claim.call_id, ordinal)
     nonce = secrets.token_hex(8)
-    request = TurnRequest(operation, nonce, given.render(call), call.role.model, call.role.effort, call.schema)
+    cwd = None if call.executes else str(directory)
+    text = given.text(call.prompt)
+    request = TurnRequest(operation, nonce, text, call.role.model, call.role.effort, call.schema, cwd)
     origin = desk.origin(connection)
-    sent = SentTurn(ordinal, operation, thread_id, origin, given.packet, given.repair, first=first)
+    sent = SentTurn(ordinal, operation, thread_id, origin, given.packet, given.repair, first, repository)
     with connection.turns.cursor(thread_id) as cursor:
         detail = {
             "operation": operation,
@@ -69,6 +78,7 @@ def run_turn(
             "repair": given.repair,
             "packet": dict(given.packet),
             "schema_digest": digest_json(call.schema) if call.schema is not None else None,
+            **({"repository": dict(repository)} if repository is not None else {}),
             **origin.to_json(),
         }
         desk.append(

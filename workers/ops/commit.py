@@ -5,7 +5,9 @@ that changed in the directory since then gets in; it stays visible there as a ch
 The order is: commit object, ref on the hub, HEAD by compare-and-swap, real index.
 Each step is skipped where its effect is already there. Two heads give way to the commit:
 one that the executor left by committing itself (`stray_head`, kept on a ref of its own),
-and a commit of an attempt of this op that was superseded since.
+and a commit of an attempt of this op that was superseded since. Where the node was moved
+here and its worktree is another host's, the commit is made from the hub's objects alone:
+the node's next worktree begins at it.
 Source: journal document, "The working snapshot" and "Build and fix"; rules of the protocol, 8 and 9.
 """
 
@@ -21,9 +23,8 @@ from typing import Any
 from shared.base.crashpoint import crashpoint
 from shared.base.errors import FlowError, WorktreeError
 from shared.hub.git import Git
-from shared.hub.refs import commit_ref
+from shared.hub.refs import commit_ref, pending_ref
 from shared.model.ops import parse_arguments
-from shared.model.rows import CallRow
 from workers.ops.op import OpContext, OpResult
 from workers.ops.rights import keeping_of, require_right, stamp_of
 from workers.worktrees.commit import make_commit, tree_of, with_trailers
@@ -42,23 +43,27 @@ class Commit:
     def run(self, context: OpContext) -> OpResult:
         node, git = context.arguments["node"], context.mirrors.git
         history = read_history(context.node_rows())
-        worktree, tree, parent = _recorded(history, node, context.host)
+        recorded, tree, parent = _recorded(history, node)
+        worktree, here = _repository(context, history, recorded, tree, parent)
         stray = _stray_head(history, parent)
-        facts = {"node": node, "worktree": str(worktree), "tree": tree, "parent": parent, "stray_head": stray}
+        facts = {"node": node, "worktree": str(recorded), "tree": tree, "parent": parent, "stray_head": stray}
         gives_way = {parent, *history.undone, *([stray] if stray else ())}
         if tree == tree_of(git, worktree, parent):
             require_right(context)
-            move_head(git, worktree, gives_way, parent)
+            if here:
+                move_head(git, worktree, gives_way, parent)
             output = _output(parent, tree, parent, [], [])
             return OpResult(output, {"commit_sha": parent}, facts)
         claim = context.claim
         message = with_trailers(context.arguments["message"], claim.run_id, claim.call_id, claim.request_id)
         commit = make_commit(git, worktree, tree, [parent], message, stamp_of(context))
-        _check_head(git, worktree, gives_way, commit)
+        if here:
+            _check_head(git, worktree, gives_way, commit)
         ref = commit_ref(claim.run_id, node, history.kept_commits + 1)
         keep(git, worktree, context.spec.hub, ref, commit, keeping_of(context))
         require_right(context)
-        move_head(git, worktree, gives_way, commit)
+        if here:
+            move_head(git, worktree, gives_way, commit)
         paths = changed_paths(git, worktree, parent, commit)
         outside = outside_regions(git, worktree, parent, commit, context.arguments.get("regions"))
         facts.update(ref=ref, paths=len(paths))
@@ -82,27 +87,35 @@ def _output(commit: str, tree: str, parent: str, paths: list[str], outside: list
     }
 
 
-def _recorded(history: NodeHistory, node: str, host: str) -> tuple[Path, str, str]:
+def _recorded(history: NodeHistory, node: str) -> tuple[Path, str, str]:
     """The node's worktree, the tree its last executor call left and the parent for it.
 
     Raises:
         FlowError: the script asked for a commit where no executor call left anything.
-        WorktreeError: the worktree is not on this host.
     """
     placed, turn = history.placed, history.last_turn
     if placed is None or turn is None or history.worked_in is None or history.parent is None:
         raise FlowError(f"node {node} has nothing to commit: no executor call of it has ended", node=node)
     if turn.pending_tree is None:
         raise FlowError(f"node {node} has nothing to commit: its last executor call ended {turn.event}", node=node)
-    worktree = Path(history.worked_in)
-    if not worktree.is_dir():
-        where = _host_of(placed, host)
-        raise WorktreeError(f"the worktree {worktree} of node {node} is not on host {host}{where}", node=node)
-    return worktree, turn.pending_tree, history.parent
+    return Path(history.worked_in), turn.pending_tree, history.parent
 
 
-def _host_of(placed: CallRow, host: str) -> str:
-    return f"; it was made on {placed.host}" if placed.host and placed.host != host else ""
+def _repository(context: OpContext, history: NodeHistory, worktree: Path, tree: str, parent: str) -> tuple[Path, bool]:
+    """Where the commit is made, and whether that is the node's worktree.
+
+    Raises:
+        WorktreeError: the worktree was made on this host and is gone.
+        GitError: the hub cannot be reached, or lacks the tree.
+    """
+    if history.worked_on in (None, context.host):
+        if not worktree.is_dir():
+            raise WorktreeError(f"the worktree {worktree} is not on host {context.host} any more", path=str(worktree))
+        return worktree, True
+    assert history.last_turn is not None
+    hub, run = context.spec.hub, context.claim.run_id
+    context.mirrors.ensure(hub, run, [parent])
+    return context.mirrors.ensure_tree(hub, run, tree, pending_ref(run, history.last_turn.call_id)), False
 
 
 def _check_head(git: Git, worktree: Path, gives_way: Collection[str], commit: str) -> str:
@@ -123,6 +136,9 @@ def _check_head(git: Git, worktree: Path, gives_way: Collection[str], commit: st
 
 def move_head(git: Git, worktree: Path, gives_way: Collection[str], commit: str) -> None:
     """Move HEAD to `commit` and set the real index to it; the working files stay as they are.
+
+    Args:
+        gives_way: where HEAD may stand: the recorded parent, a stray head, superseded commits.
 
     Raises:
         WorktreeError: HEAD is none of those that give way, and not the commit.

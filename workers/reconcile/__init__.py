@@ -1,10 +1,11 @@
 """What this host knows of a turn whose fate no row tells, and what that proves.
 
 Authority: the App Server's own record of the thread, read by the one process that may
-write to it. Nothing here sends a turn or writes a row; it answers two questions.
+write to it. Nothing here sends a turn or writes a row; it answers three questions.
 
     lookup     what does the host have of this turn? (takes the thread's writer lock first)
     evidence   when it has nothing: does that prove that the model was never asked? (pure)
+    creations  which threads and forks did this call make, and did any of them have a turn?
 
 Why an end that is read counts: the caller holds the state directory's lock, so the
 worker and the server that ran the turn are gone; `thread/resume` has taken the thread's
@@ -19,7 +20,19 @@ Source: App Server document, "The App Server backend"; rules of the protocol, 4 
 settled conflicts of the interrupted, the acknowledged and the empty turn.
 """
 
+from workers.reconcile.creations import Creation, find_creations, find_fork
 from workers.reconcile.evidence import is_delivered, why_unproven
-from workers.reconcile.lookup import Sighting, find_turn, look_up
+from workers.reconcile.lookup import Sighting, find_turn, look_up, read_operations, take_thread
 
-__all__ = ["Sighting", "find_turn", "is_delivered", "look_up", "why_unproven"]
+__all__ = [
+    "Creation",
+    "Sighting",
+    "find_creations",
+    "find_fork",
+    "find_turn",
+    "is_delivered",
+    "look_up",
+    "read_operations",
+    "take_thread",
+    "why_unproven",
+]

@@ -69,12 +69,13 @@ def find_turn(connection: AppServerConnection, sent: SentTurn) -> FullTurn | Non
         Unreadable, ThreadMissing, NotSent, AnswerLost.
     """
     for turn in connection.turns.list_full(sent.thread_id):
-        if turn.id == sent.turn_id or sent.operation in _operations(turn):
+        if turn.id == sent.turn_id or sent.operation in read_operations(turn):
             return turn
     return None
 
 
-def _operations(turn: FullTurn) -> set[str | None]:
+def read_operations(turn: FullTurn) -> set[str | None]:
+    """The operations that the inputs of a turn name."""
     inputs = [item for item in turn.items if item.get("type") == "userMessage"]
     return {read_marker(item.get("clientId"), _text(item)) for item in inputs}
 

@@ -1,7 +1,7 @@
 """Every directory a call runs in comes from here, and no two calls share one.
 
     <state>/flow/<run>/wt/<node>/a<number>-l<lineage>   a node's worktree
-    <state>/flow/<run>/calls/<call>/wt                  what a reading call looks at
+    <state>/flow/<run>/calls/<call>/wt, wt-1, …         what a reading call looks at
     <state>/flow/<run>/calls/<call>/<op>-f<fence>       where an op works, gone when it ends
 
 The order is fixed: the `placed` row, then the worktree, then the first request.
@@ -39,9 +39,9 @@ def call_directory(state_dir: Path, run_id: str, call_id: str) -> Path:
     return run_directory(state_dir, run_id) / "calls" / call_id
 
 
-def reader_directory(state_dir: Path, run_id: str, call_id: str) -> Path:
-    """The checkout that a reading call looks at."""
-    return call_directory(state_dir, run_id, call_id) / "wt"
+def reader_directory(state_dir: Path, run_id: str, call_id: str, earlier: int = 0) -> Path:
+    """The checkout that a reading call looks at; `earlier` counts those it had before, and none is made over."""
+    return call_directory(state_dir, run_id, call_id) / (f"wt-{earlier}" if earlier else "wt")
 
 
 def make_worktree(git: Git, mirror: Path, path: Path, commit: str) -> None:

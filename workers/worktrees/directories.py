@@ -2,7 +2,9 @@
 
 The steps of a call, in order: `plan_…` (pure), `fetch` (the mirror has what is needed
 and says the tree), the caller's `placed` row, `retire` for what a node leaves behind,
-`make`, the turn, `snapshot`, `keep_pending`, the caller's terminal row.
+`make`, the turn, `snapshot`, `keep_pending`, the caller's terminal row. Where a boundary
+is restored: `plan_restore`, `fetch_boundary`, `preserve`, the caller's `worktree_preserved`
+row, `restore`, the caller's `worktree_restored` and `placed` rows.
 Source: App Server document, "Working directories".
 """
 
@@ -16,7 +18,8 @@ from shared.base.errors import GitError, WorktreeError
 from shared.base.log import get_logger
 from shared.hub.refs import pending_ref, retired_ref, stray_ref
 from shared.model.allocation import Allocation, AllocationKind
-from shared.model.rows import CallRow
+from shared.model.boundary import Boundary
+from shared.model.rows import CallRow, NewCallRow
 from shared.model.spec import RunSpec
 from workers.worktrees.allocator import (
     call_directory,
@@ -29,6 +32,8 @@ from workers.worktrees.commit import Stamp, make_commit, tree_of, with_trailers
 from workers.worktrees.history import read_history, recorded_heads
 from workers.worktrees.keep import Keeping, keep
 from workers.worktrees.mirror import Mirrors
+from workers.worktrees.preserve import Preserving, old_worktree
+from workers.worktrees.restore import lay_again, lay_over, require_snapshot
 from workers.worktrees.setup import run_setup
 from workers.worktrees.snapshot import settled_snapshot, snapshot
 
@@ -53,9 +58,25 @@ class Directories:
         path = executor_directory(self._state_dir, run, node, number, lineage)
         return Allocation(AllocationKind.FRESH, number, lineage, path, history.start_commit(head, self._spec.base))
 
-    def plan_reader(self, rows: Sequence[CallRow], head: str | None = None, lineage: int = 1) -> Allocation:
-        """The call's own checkout, at the head it names, else where its node stands, else the run's base."""
-        path = reader_directory(self._state_dir, self._prepared.run_id, self._prepared.call_id)
+    def plan_restore(self, rows: Sequence[CallRow], boundary: Boundary, head: str | None = None) -> Allocation:
+        """A new worktree for the call's node at a boundary: its commit, else where the node's first one began."""
+        run, node = self._prepared.run_id, self._prepared.node_id
+        assert node is not None
+        history = read_history(rows)
+        number = history.allocations + 1
+        path = executor_directory(self._state_dir, run, node, number, boundary.lineage)
+        start = boundary.commit or history.first_start or head or self._spec.base
+        return Allocation(AllocationKind.RESTORE, number, boundary.lineage, path, start)
+
+    def plan_reader(
+        self, rows: Sequence[CallRow], head: str | None = None, lineage: int = 1, earlier: int = 0
+    ) -> Allocation:
+        """The call's own checkout, at the head it names, else where its node stands, else the run's base.
+
+        Args:
+            earlier: how many checkouts the call has had: each has a path of its own.
+        """
+        path = reader_directory(self._state_dir, self._prepared.run_id, self._prepared.call_id, earlier)
         start = head or read_history(rows).start_commit(None, self._spec.base)
         return Allocation(AllocationKind.CALL, 0, lineage, path, start)
 
@@ -67,13 +88,52 @@ class Directories:
         """
         return tree_of(self._git, self._mirror(allocation.start_commit), allocation.start_commit)
 
+    def fetch_boundary(self, allocation: Allocation, boundary: Boundary) -> str:
+        """Have all of a boundary in the mirror; the tree that a worktree restored to it holds.
+
+        Raises:
+            GitError: the hub cannot be reached or lacks it.
+        """
+        tree = self.fetch(allocation)
+        if boundary.tree is None:
+            return tree
+        ref = pending_ref(self._prepared.run_id, boundary.tree_of or self._prepared.call_id)
+        self._mirrors.ensure_tree(self._spec.hub, self._prepared.run_id, boundary.tree, ref)
+        return boundary.tree
+
+    def preserve(self, rows: Sequence[CallRow], boundary: Boundary, host: str, keeping: Keeping) -> NewCallRow:
+        """Keep what the boundary's worktree takes the place of. Returns `worktree_preserved`; see `Preserving`."""
+        row = self._prepared
+        old = old_worktree(read_history(rows).made, row.call_id, row.attempt, host)
+        return Preserving(self._mirrors, self._spec, row, boundary, keeping).preserve(old)
+
+    def restore(self, allocation: Allocation, tree: str, should_stop: Callable[[], object]) -> None:
+        """Make the worktree, lay the tree over it and run `setup`, whose own changes the tree takes back.
+
+        Raises:
+            WorktreeError: git refuses it, `setup` failed, or the worktree does not hold the tree.
+        """
+        self._make(allocation)
+        lay_over(self._git, allocation.path, tree)
+        require_snapshot(self._git, allocation.path, tree)
+        if self._spec.setup:
+            self._set_up(allocation, should_stop)
+            lay_again(self._git, allocation.path, tree)
+            require_snapshot(self._git, allocation.path, tree)
+
     def make(self, allocation: Allocation, should_stop: Callable[[], object]) -> None:
         """Make the directory and run the run's `setup` command in it.
 
         Raises:
             WorktreeError: git refuses it, or `setup` failed.
         """
+        self._make(allocation)
+        self._set_up(allocation, should_stop)
+
+    def _make(self, allocation: Allocation) -> None:
         make_worktree(self._git, self._mirror(allocation.start_commit), allocation.path, allocation.start_commit)
+
+    def _set_up(self, allocation: Allocation, should_stop: Callable[[], object]) -> None:
         log = call_directory(self._state_dir, self._prepared.run_id, self._prepared.call_id) / "setup.log"
         run_setup(self._spec.setup, allocation.path, log, self._spec.setup_timeout_seconds, should_stop)
 
@@ -85,8 +145,16 @@ class Directories:
         """
         return settled_snapshot(self._git, worktree) if settled else snapshot(self._git, worktree)
 
-    def keep_pending(self, worktree: Path, tree: str, keeping: Keeping) -> str:
+    def state(self, worktree: Path) -> dict[str, str]:
+        """Where a checkout stands and what it holds, to be compared. Raises as `snapshot` does."""
+        tree = snapshot(self._git, worktree)
+        return {"head": self._git.run(worktree, "rev-parse", "--verify", "HEAD").line, "tree": tree}
+
+    def keep_pending(self, worktree: Path, tree: str, keeping: Keeping, earlier: str | None = None) -> str:
         """Keep the tree that an executor call left, on the hub, before a row names it.
+
+        Args:
+            earlier: the commit that the ref named at the call's end before this one, which stays reachable.
 
         Returns:
             The commit that carries the tree on the call's pending ref.
@@ -94,7 +162,9 @@ class Directories:
         Raises:
             GitError: the hub stayed away or refuses it.
         """
-        commit = self._wrap(worktree, tree, f"Pending work of call {self._prepared.call_id}")
+        if earlier is not None:
+            self._mirror(earlier)
+        commit = self._wrap(worktree, tree, f"Pending work of call {self._prepared.call_id}", earlier)
         ref = pending_ref(self._prepared.run_id, self._prepared.call_id)
         keep(self._git, worktree, self._spec.hub, ref, commit, keeping)
         return commit
@@ -148,8 +218,9 @@ class Directories:
     def _mirror(self, commit: str) -> Path:
         return self._mirrors.ensure(self._spec.hub, self._prepared.run_id, [commit])
 
-    def _wrap(self, worktree: Path, tree: str, subject: str) -> str:
+    def _wrap(self, worktree: Path, tree: str, subject: str, earlier: str | None = None) -> str:
         row = self._prepared
         head = self._git.run(worktree, "rev-parse", "--verify", "HEAD").line
         message = with_trailers(subject, row.run_id, row.call_id, row.request_id)
-        return make_commit(self._git, worktree, tree, [head], message, self._stamp)
+        parents = [head, earlier] if earlier is not None else [head]
+        return make_commit(self._git, worktree, tree, parents, message, self._stamp)

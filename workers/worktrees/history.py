@@ -33,6 +33,7 @@ class NodeHistory:
         undone: commits made in `worked_in` that were superseded since, at which its HEAD may still stand.
         kept_commits: how many of its commits have a ref.
         last_turn: the terminal row of its last executor call.
+        made: the rows that made its worktrees, oldest first; a restored one has two.
     """
 
     placed: CallRow | None
@@ -45,6 +46,7 @@ class NodeHistory:
     undone: tuple[str, ...]
     kept_commits: int
     last_turn: CallRow | None
+    made: tuple[CallRow, ...] = ()
 
     def start_commit(self, head: str | None, base: str) -> str:
         """Where a new worktree begins: the node's last commit, else where its first one began, else `head`, `base`."""
@@ -75,6 +77,7 @@ def read_history(rows: Sequence[CallRow]) -> NodeHistory:
         undone=undone,
         kept_commits=sum(1 for row in every_commit if row.detail.get("ref")),
         last_turn=last_turn,
+        made=tuple(made),
     )
 
 

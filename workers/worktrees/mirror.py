@@ -54,6 +54,29 @@ class Mirrors:
                 self._fetch(mirror, hub_url, run_id, wanted)
         return mirror
 
+    def ensure_tree(self, hub_url: str, run_id: str, tree: str, ref: str) -> Path:
+        """The mirror of a hub, holding a tree that a ref of the run carries there.
+
+        Raises:
+            GitError: the hub cannot be reached, or its ref does not lead to the tree.
+            WorktreeError: the mirror stayed locked.
+        """
+        mirror = self.path_of(hub_url)
+        if not mirror.is_dir():
+            self.ensure(hub_url, run_id)
+        if self._has_tree(mirror, tree):
+            return mirror
+        with mirror_lock(mirror, _LOCK_TIMEOUT_SECONDS):
+            fetch = ("fetch", "--quiet", "--no-tags", "--force", "--no-write-fetch-head")
+            self.git.run(mirror, *fetch, "--", hub_url, f"+{ref}:{ref}")
+        if not self._has_tree(mirror, tree):
+            raise GitError(f"the hub's {ref} does not lead to the tree {tree}", ref=ref, tree=tree)
+        return mirror
+
+    def _has_tree(self, mirror: Path, tree: str) -> bool:
+        answer = self.git.run(mirror, "cat-file", "--batch-check", input=f"{tree}^{{tree}}\n".encode())
+        return not answer.line.endswith(" missing")
+
     def _missing(self, mirror: Path, commits: list[str]) -> list[str]:
         if not commits:
             return []

@@ -66,3 +66,8 @@ EFFECT_ROWS = f"""
                 and (c.terminal or c.event in ('prepared', 'placed', 'hold_cleared')))
             or (c.kind = 'integrate' and c.terminal))
         order by c.seq"""
+
+# The directories that ended calls owned: named on terminal rows; which host has one is not recorded there.
+OWN_DIRECTORIES = """
+        select c.call_id, c.detail_json from flow_calls c
+        where c.run_id = %(run)s and c.terminal and c.detail_json like '%%"own_directory"%%' order by c.seq"""

@@ -98,7 +98,7 @@ def test_a_call_without_a_schema_answers_with_text(one):
 def test_a_reviewer_reads_a_checkout_of_its_own_and_leaves_no_tree(one):
     one.run(prompt(WRITES, DONE))
     history = read_history(read.load_node(one.database, one.run_id, "n1"))
-    call = one.open(prompt(WRITES, DONE), role="reviewer")
+    call = one.open(prompt(DONE), role="reviewer")
     assert one.work(call).status is Status.COMPLETED
     assert read_history(read.load_node(one.database, one.run_id, "n1")) == history, "the executor's work is as it was"
     assert one.fake.requests("thread/start")[-1]["params"]["sandbox"] == "read-only"
