@@ -11,6 +11,11 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable
 
+from shared.broker.names import host_mark
+
+# What wakes a host is no run.
+_OF_HOSTS = host_mark("")
+
 
 class RunWatch:
     """One run's ear.
@@ -72,6 +77,8 @@ class Changes:
         with self._lock:
             heard, self._heard = self._heard, set()
         for run_id in heard:
+            if run_id.startswith(_OF_HOSTS):
+                continue
             watch = self._watches.get(run_id)
             if watch is not None:
                 watch.notify()

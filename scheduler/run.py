@@ -22,6 +22,7 @@ from scheduler.flow.deciding import Deciding
 from scheduler.flow.dispatch import Dispatch
 from scheduler.flow.ending import CANCELLED, End, end_of_script, mismatch_end, recorded_end, started_row
 from scheduler.flow.halt import Broken, Cancelled, Halt, Lost, Mismatched, Over
+from scheduler.flow.halting import HaltingProver
 from scheduler.flow.joins import without_exit
 from scheduler.flow.nodes import Nodes
 from scheduler.flow.opening import Positions
@@ -140,7 +141,7 @@ class _Drive:
         lease, dispatch = self._taken.lease, self._dispatch
         superseding = Superseding(self._database, lease, history.lineage, self._inbox, dispatch, self._halt)
         acts = Acting(self._inbox, dispatch, superseding.supersede)
-        prover = self._services.proofs(self._run_id, lease.epoch, rows, dispatch.note)
+        prover = HaltingProver(self._services.proofs(self._run_id, lease.epoch, rows, dispatch.note), self._halt)
         deciding = Deciding(history, prover, acts.supersede, asked=self._asked, inputs=self._services.inputs)
         nodes = Nodes(history.worked, unknown_nodes(history, spec))
         return Positions(self._run_id, deciding, acts, self._halt, nodes)

@@ -13,6 +13,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Callable, Sequence
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -21,6 +22,7 @@ from scheduler.driving import Driving
 from scheduler.flow.services import RunServices
 from scheduler.lease import Lease
 from scheduler.outgoing import Outgoing
+from scheduler.resume.proving import Proving
 from scheduler.sweeps.dead_schedulers import BurySchedulers
 from scheduler.sweeps.host_loss import LoseHosts
 from scheduler.sweeps.moving import MoveNodes
@@ -37,6 +39,7 @@ from shared.broker.wakeups import Wakeups
 from shared.journal import runs
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
+from shared.model.rows import NewEventRow, Row
 
 _TICK_SECONDS = 0.2
 _HASH_SEED = "0"
@@ -65,11 +68,15 @@ class Scheduler:
             publish=self._outgoing.publish,
             tell=self._wakeups.tell,
             changes=self._changes,
+            proofs=self._prover,
         )
         self._driving = Driving(
             services, settings.max_runs, pause_seconds=settings.poll_seconds, on_ended=self._look.set
         )
         self._lease = self._new_lease()
+
+    def _prover(self, run_id: str, epoch: int, rows: Sequence[Row], note: Callable[[NewEventRow], None]) -> Proving:
+        return Proving(self._database, run_id, epoch, rows, tell=self._wakeups.tell, note=note)
 
     async def serve(self) -> int:
         """Work until `stop`.

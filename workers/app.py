@@ -29,7 +29,7 @@ from shared.hub.git import Git
 from shared.journal import claims
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
-from shared.journal.questions import RECOVER
+from shared.journal.questions import PROOFS, RECOVER
 from workers.appserver.service import AppServerService
 from workers.call.recover import recover_call
 from workers.call.run import run_agent_call
@@ -44,6 +44,7 @@ from workers.janitor import Janitor
 from workers.ops.builtin import register_builtin
 from workers.ops.run import run_op
 from workers.progress import ProgressBoard
+from workers.proofs.answer import answer_proofs
 from workers.questions import Questions
 from workers.queues import Queues, start_thread
 from workers.state_dir import StateDirectory
@@ -118,7 +119,7 @@ class Application:
         self.worker.incarnation.start(self.worker.database)
         start_thread(self._slots.idle_loop, "idle")
         start_thread(StopFlags(self.worker).loop, "stop-flags")
-        start_thread(Questions(self.worker, {RECOVER: recover_call}).loop, "questions")
+        start_thread(Questions(self.worker, {RECOVER: recover_call, PROOFS: answer_proofs}).loop, "questions")
         start_thread(self._queues.watch_loop, "queues")
         start_thread(Janitor(self.worker).loop, "janitor")
         start_thread(lambda: self.worker.progress.loop(self.worker.stopping), "progress")

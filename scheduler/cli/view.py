@@ -98,6 +98,7 @@ class RunView:
     error_kind: str | None = None
     message: str | None = None
     silent: dict[str, str] = field(default_factory=dict)
+    unanswered: set[str] = field(default_factory=set)
     started_at: datetime | None = None
     finished_at: datetime | None = None
     last_seq: int = 0
@@ -122,8 +123,8 @@ class RunView:
 
     @property
     def waiting_for(self) -> str | None:
-        """The silent hosts that calls wait for."""
-        return ", ".join(sorted(set(self.silent.values()))) or None
+        """The silent hosts that calls wait for, or that a resume has asked."""
+        return ", ".join(sorted({*self.silent.values(), *self.unanswered})) or None
 
     @property
     def tokens(self) -> int | None:
@@ -142,6 +143,8 @@ class RunView:
     def _add_event(self, row: EventRow) -> None:
         if row.kind == "started":
             self.started_at = self.started_at or row.written_at
+            # Whoever drives the run now asks anew.
+            self.unanswered.clear()
         elif row.kind == "phase":
             self.phase = str(row.data.get("name") or row.label or "")
         elif row.kind == "log":
@@ -149,6 +152,10 @@ class RunView:
             del self.logs[:-_KEPT_LOGS]
         elif row.kind == "waiting_for_host":
             self.silent |= {str(call): str(row.data.get("host")) for call in row.data.get("calls", ())}
+            if row.data.get("reason"):
+                self.unanswered.add(str(row.data.get("host")))
+        elif row.kind == "host_answered":
+            self.unanswered.discard(str(row.data.get("host")))
         elif row.kind == "finished":
             self.status = str(row.data.get("status", "finished"))
             self.error_kind = row.data.get("error_kind")

@@ -136,6 +136,12 @@ class WorktreeError(CrwError):
     reason = "worktree_failed"
 
 
+class HostUnreachable(CrwError):
+    """A host did not answer in the time that was given to it. Facts: host."""
+
+    reason = "host_unreachable"
+
+
 # -- the App Server: three fates of a request ----------------------------------------------------
 
 

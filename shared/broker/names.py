@@ -34,6 +34,11 @@ def _one_word(text: str) -> str:
     return "-".join(text.split())[:80]
 
 
+def host_mark(host: str) -> str:
+    """What wakes one host on the wake-up channel, where runs wake by their ids: it was asked something."""
+    return f"host:{host}"
+
+
 def host_queue(host: str) -> str:
     """The queue of what must run on one host."""
     return f"host.{host}"

@@ -13,6 +13,19 @@ from typing import Any
 
 from shared.journal.database import Database, retrying
 from shared.journal.queries import asking
+from shared.model.proof import PROOFS
+
+__all__ = [
+    "PROOFS",
+    "RECOVER",
+    "HostStanding",
+    "Question",
+    "answer",
+    "ask",
+    "host_standing",
+    "load_answer",
+    "open_questions",
+]
 
 RECOVER = "recover"
 
@@ -29,9 +42,25 @@ class Question:
     epoch: int
 
 
-def ask(database: Database, host: str, kind: str, run_id: str, call_id: str | None) -> str:
-    """Ask a host, or join who asked the same before and has no answer yet; the question's id."""
-    values = {"question": str(uuid.uuid4()), "host": host, "kind": kind, "run": run_id, "call": call_id}
+@dataclass(frozen=True)
+class HostStanding:
+    """How far a host can answer. Shape: `state` up, draining or lost; `alive` while its worker's lease runs."""
+
+    state: str
+    alive: bool
+
+
+def ask(
+    database: Database, host: str, kind: str, run_id: str, call_id: str | None = None, *, epoch: int | None = None
+) -> str:
+    """Ask a host, or join who asked the same before and has no answer yet; the question's id.
+
+    Args:
+        epoch: the lease epoch under which the answer counts; None for one that counts whenever it comes.
+    """
+    values = {
+        "question": str(uuid.uuid4()), "host": host, "kind": kind, "run": run_id, "call": call_id, "epoch": epoch,
+    }  # fmt: skip
 
     def put() -> str:
         with database.transaction() as connection:
@@ -69,5 +98,16 @@ def load_answer(database: Database, question_id: str) -> dict[str, Any] | None:
         with database.statement() as connection:
             text = connection.execute(asking.load_answer(), {"question": question_id}).scalar()
             return None if text is None else dict(json.loads(text))
+
+    return retrying(read)
+
+
+def host_standing(database: Database, host: str) -> HostStanding | None:
+    """How a host stands now; None for one that the farm does not know."""
+
+    def read() -> HostStanding | None:
+        with database.statement() as connection:
+            row = connection.execute(asking.host_standing(), {"host": host}).first()
+            return HostStanding(**row._mapping) if row else None
 
     return retrying(read)

@@ -88,8 +88,8 @@ def load_node(database: Database, run_id: str, node_id: str) -> list[CallRow]:
 def load_effects(database: Database, run_id: str, after: int = 0) -> list[CallRow]:
     """What the proofs of a run need of its rows behind a seq, lean, in order; prepared rows come without their detail.
 
-    These are the executor calls and commits of all nodes (prepared, placed, hold_cleared, terminal) and the
-    terminal rows of integrations.
+    These are the executor calls and commits of all nodes (prepared, placed, hold_cleared, terminal), the terminal
+    rows of integrations and the held rows of other agents.
     """
     return [_call_row(row) for row in _fetch(database, reading.EFFECT_ROWS, {"run": run_id, "after": after})]
 

@@ -44,6 +44,30 @@ class Verdict:
 
 PROVEN = Verdict(True)
 
+THREAD_ACTIVE = "thread_active"
+"""Why a call is held whose thread had a turn that it could not join: to go on, the thread has to be idle."""
+
+
+def short(name: str | None) -> str:
+    """A commit or a tree as a sentence names it."""
+    return (name or "nothing")[:12]
+
+
+def judge_integrate(commit: str, ref: str, tip: str | None, contained: bool | None) -> Verdict | None:
+    """Why an `integrate` is not proven; None when its commit is in the target's history, however far that moved on.
+
+    Args:
+        tip: what the target is now; None when it is not there.
+        contained: whether the commit is the tip or an ancestor of it; None when the hub could not be asked.
+    """
+    if contained:
+        return None
+    facts = {"commit": commit, "ref": ref, "tip": tip}
+    if contained is None:
+        return Verdict(False, "hub_unreachable", f"the hub cannot be asked for {ref}", facts)
+    where = f"at {short(tip)} does not hold" if tip is not None else "is gone, and with it"
+    return Verdict(False, "not_on_target", f"{ref} {where} the merged commit {short(commit)}", facts)
+
 
 @dataclass(frozen=True)
 class HeldState:

@@ -16,16 +16,17 @@ from shared.base.log import get_logger
 from shared.hub.refs import read_refs
 from shared.journal import read, runs
 from shared.journal.questions import Question
-from shared.model.proof import Answer, HeldState, NodeState, Verdict
+from shared.model.proof import THREAD_ACTIVE, Answer, HeldState, NodeState, Verdict, judge_integrate
 from shared.model.rows import CallRow
 from workers.proofs.executor import judge_executors, view_node
 from workers.proofs.facts import RunFacts, gather, held_calls, is_ancestor
-from workers.proofs.ops import THREAD_ACTIVE, judge_commits, judge_held, judge_integrate, judge_thread
+from workers.proofs.ops import judge_commits, judge_held, judge_thread
 from workers.proofs.record import NodeRecord, read_nodes
 from workers.worker import Worker
 from workers.worktrees.mirror import Mirrors
 
 _LOOKS = 5
+_NO_FILES = HeldState(None, True)
 log = get_logger()
 
 ThreadStatus = Callable[[str], str | None]
@@ -81,8 +82,9 @@ def prove(
         if not new:
             break
     found = _Judged.of(nodes.values())
-    integrations = _judge_integrations(mirrors, hub, run_id, [row for row in rows if row.host == host])
-    return Answer(found.verdicts | integrations, found.held, found.nodes)
+    here = [row for row in rows if row.host == host]
+    integrations = _judge_integrations(mirrors, hub, run_id, here)
+    return Answer(found.verdicts | integrations, _judge_readers(here, status) | found.held, found.nodes)
 
 
 def rows_of(rows: Iterable[CallRow], nodes: Container[str]) -> list[CallRow]:
@@ -123,6 +125,16 @@ def _judge(record: NodeRecord, run_facts: RunFacts, status: ThreadStatus) -> _Ju
         held[turned.call_id] = judge_thread(state, turned.reason, thread)
     node = NodeState(record.current.path, facts.head.commit if facts.head else None, facts.snapshot)
     return _Judged(judge_executors(view, facts) | judge_commits(view), held, {record.node: node})
+
+
+def _judge_readers(rows: Iterable[CallRow], status: ThreadStatus) -> dict[str, HeldState]:
+    """The states of held calls without a worktree of their node: their thread alone can stand in the way."""
+    waiting = {
+        row.call_id: row.thread_id
+        for row in rows
+        if row.event == "held" and row.detail.get("reason") == THREAD_ACTIVE and row.thread_id is not None
+    }
+    return {call: judge_thread(_NO_FILES, THREAD_ACTIVE, status(thread)) for call, thread in waiting.items()}
 
 
 def _judge_integrations(mirrors: Mirrors, hub: str, run_id: str, rows: Iterable[CallRow]) -> dict[str, Verdict]:

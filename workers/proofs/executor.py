@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from shared.model.proof import Verdict
+from shared.model.proof import Verdict, short
 from workers.proofs.commit_chain import (
     Line,
     Lines,
@@ -105,11 +105,6 @@ def _trees(record: NodeRecord) -> Mapping[str, str | None]:
     """Commit -> tree, as far as rows say."""
     began = {worktree.start: worktree.began_as for worktree in record.worktrees if worktree.kind == "fresh"}
     return {**began, **{made.commit: made.tree for made in record.made}}
-
-
-def short(name: str | None) -> str:
-    """A commit or a tree as a sentence names it."""
-    return (name or "nothing")[:12]
 
 
 def _foreign(view: NodeView, facts: NodeFacts) -> Verdict:

@@ -1,15 +1,14 @@
-"""Are the effects of ops and the states of held calls still there? Pure.
+"""Are the commits of a node and the states of held calls still there? Pure.
 
-Source: journal document, "Other effects" and "Held calls".
+Source: journal document, "Build and fix" and "Held calls".
 """
 
 from __future__ import annotations
 
-from shared.model.proof import HeldState, Verdict
-from workers.proofs.executor import NodeView, short
+from shared.model.proof import THREAD_ACTIVE, HeldState, Verdict, short
+from workers.proofs.executor import NodeView
 from workers.proofs.record import Turned
 
-THREAD_ACTIVE = "thread_active"
 # One that is not loaded is idle too: the only server this host has runs no turn of it.
 _IDLE = ("idle", "notLoaded")
 
@@ -27,22 +26,6 @@ def judge_commits(view: NodeView) -> dict[str, Verdict]:
                 {"commit": made.commit, "head": view.standing.commit},
             )
     return found
-
-
-def judge_integrate(commit: str, ref: str, tip: str | None, contained: bool | None) -> Verdict | None:
-    """Why an `integrate` is not proven; None when its commit is in the target's history, however far that moved on.
-
-    Args:
-        tip: what the target is now; None when it is not there.
-        contained: whether the commit is the tip or an ancestor of it; None when the hub could not be asked.
-    """
-    if contained:
-        return None
-    facts = {"commit": commit, "ref": ref, "tip": tip}
-    if contained is None:
-        return Verdict(False, "hub_unreachable", f"the hub cannot be asked for {ref}", facts)
-    where = f"at {short(tip)} does not hold" if tip is not None else "is gone, and with it"
-    return Verdict(False, "not_on_target", f"{ref} {where} the merged commit {short(commit)}", facts)
 
 
 def judge_held(held: Turned, snapshot: str | None, error: str | None) -> HeldState:

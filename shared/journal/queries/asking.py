@@ -12,10 +12,11 @@ def ask() -> TextClause:
         with open as (
           select question_id from host_questions
           where host = :host and kind = :kind and run_id = :run and call_id is not distinct from :call
+            and (cast(:epoch as integer) is null or epoch = :epoch)
             and answered_at is null order by asked_at limit 1
         ), made as (
           insert into host_questions (question_id, host, kind, run_id, call_id, epoch)
-          select :question, :host, :kind, :run, :call, r.lease_epoch from flow_runs r
+          select :question, :host, :kind, :run, :call, coalesce(cast(:epoch as integer), r.lease_epoch) from flow_runs r
           where r.run_id = :run and not exists (select 1 from open) returning question_id)
         select question_id from open union all select question_id from made""")
 
@@ -86,3 +87,11 @@ def claim_of() -> TextClause:
     return text("""
         select call_id, request_id, run_id, node_id, kind, effect, path, position, attempt, fence, role, label,
           sent, sent_host, crashes, deadline_seconds from call_claims where call_id = :call""")
+
+
+# Locks nothing.
+def host_standing() -> TextClause:
+    """Whether a host was given up, and whether its worker lives."""
+    return text("""
+        select h.state, exists (select 1 from farm_workers w where w.host = h.host and w.state in ('up', 'draining')
+          and w.lease_until > clock_timestamp()) as alive from farm_hosts h where h.host = :host""")

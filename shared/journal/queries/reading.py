@@ -56,15 +56,16 @@ NODE_ROWS = f"""
             select 1 from call_claims k where k.call_id = c.call_id and k.effect = 'executor'))))
         order by c.seq"""
 
-# What the proofs of a run read, behind a seq: how its executor calls and commits began, were placed and ended, and
-# what its integrations ended as. A prepared row only says that an attempt began: its prompt stays where it is.
+# What the proofs of a run read, behind a seq: how its executor calls and commits began, were placed and ended, what
+# its integrations ended as, and which other agents are held. A prepared row only says that an attempt began: its
+# prompt stays where it is.
 EFFECT_ROWS = f"""
         select false, null, {_LEAN_COLUMNS}, case c.event when 'prepared' then '{{}}' else c.detail_json end, {_LEAN}
         from flow_calls c left join call_claims k on k.call_id = c.call_id
         where c.run_id = %(run)s and c.seq > %(after)s and c.seq < {FOREIGN_SEQ_BASE}
           and ((c.node_id is not null and (c.kind = 'commit' or k.effect = 'executor')
                 and (c.terminal or c.event in ('prepared', 'placed', 'hold_cleared')))
-            or (c.kind = 'integrate' and c.terminal))
+            or (c.kind = 'integrate' and c.terminal) or (c.kind = 'agent' and c.event = 'held'))
         order by c.seq"""
 
 # The directories that ended calls owned: named on terminal rows; which host has one is not recorded there.

@@ -62,6 +62,16 @@ def test_a_new_attempt_opens_the_call_again():
     assert (call.ended, call.reason, call.attempt, call.ended_at) == (False, None, 1, None)
 
 
+@pytest.mark.req("K38")
+def test_a_host_that_a_resume_asked_is_named_until_it_answers_or_another_process_asks():
+    rows = RunRows()
+    for word, data in (("host_answered", {"host": "h1"}), ("started", {"lineage": 2})):
+        rows.event("waiting_for_host", {"host": "h1", "calls": [], "reason": "host_unreachable"})
+        assert RunView.of(rows.run_id, rows.rows).waiting_for == "h1"
+        rows.event(word, data)
+        assert RunView.of(rows.run_id, rows.rows).waiting_for is None
+
+
 @pytest.mark.req("RULE27")
 def test_a_silent_host_is_named_until_its_call_moves_again():
     rows = RunRows()

@@ -1,0 +1,211 @@
+"""Ask hosts whether recorded effects are still there: one question per host and resume, when the first is needed.
+
+The question stands in a table and names the run's lease epoch; its answer speaks of
+every node that the host has. A host that is silent is waited for, as long as it takes, and
+named in a row; one that was given up is spoken for by the rows, since what they name was
+on the hub before them.
+Source: rules of the protocol, 26 and 27; settled conflicts of the one question and of the silent host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from scheduler.resume.effects import Effect, find_effect, find_hold, left_state, node_hosts
+from shared.base.errors import GitError, HostUnreachable, RightLost, StoreUnavailable
+from shared.base.log import get_logger
+from shared.broker.names import host_mark
+from shared.hub.contains import find_on_branch
+from shared.hub.git import Git
+from shared.journal import questions, read
+from shared.journal.database import Database
+from shared.journal.questions import PROOFS
+from shared.journal.runs import load_spec
+from shared.model.proof import PROVEN, THREAD_ACTIVE, Answer, HeldState, Verdict, judge_integrate
+from shared.model.rows import CallRow, NewEventRow, Row
+
+_FIRST_PAUSE_SECONDS = 0.01
+_LONGEST_PAUSE_SECONDS = 1.0
+# From here on a host counts as silent, and the run says what it waits for.
+_SILENT_SECONDS = 10.0
+_STANDING_SECONDS = 2.0
+_ASK_AGAIN_SECONDS = 5.0
+_LOOKS = 3
+_GIT_TIMEOUT_SECONDS = 300.0
+_IN_PLACE = HeldState(None, True)
+_LOST = HeldState(None, False, "host_lost", "its host was given up, and its worktree with it")
+log = get_logger()
+
+Note = Callable[[NewEventRow], None]
+"""Writes a row of the flow."""
+
+
+class Proving:
+    """The prover of one run in one process."""
+
+    def __init__(
+        self,
+        database: Database,
+        run_id: str,
+        epoch: int,
+        rows: Sequence[Row],
+        *,
+        tell: Callable[[str], None],
+        note: Note,
+        give_up_seconds: float | None = None,
+    ) -> None:
+        """Prepare; nobody is asked yet.
+
+        Args:
+            epoch: the run's lease epoch, under which the answers count.
+            rows: the run's, as it was loaded.
+            tell: says on the wake-up channel that a host was asked.
+            give_up_seconds: how long a host is waited for; None for as long as it takes.
+        """
+        self._database = database
+        self._run_id = run_id
+        self._epoch = epoch
+        self._tell = tell
+        self._note = note
+        self._give_up_seconds = give_up_seconds
+        self._hosts = node_hosts(rows)
+        # None: the host was given up.
+        self._answers: dict[str, Answer | None] = {}
+        self._asking: dict[str, asyncio.Lock] = {}
+
+    async def verdict(self, rows: Sequence[CallRow]) -> Verdict:
+        """Whether the effect of a call that ended is still there.
+
+        Raises:
+            RightLost: another process has the run. HostUnreachable: after `give_up_seconds`.
+        """
+        effect = find_effect(rows)
+        if isinstance(effect, Verdict):
+            return effect
+        if effect.node is not None:
+            answer = await self._answer_for(effect.node)
+            return answer.verdict(effect.call_id) if answer is not None else PROVEN
+        answer = await self._answer_of(effect.host) if effect.host is not None else None
+        return answer.verdict(effect.call_id) if answer is not None else await self._on_hub(effect)
+
+    async def held(self, rows: Sequence[CallRow]) -> HeldState:
+        """Whether a call whose last event is held finds its worktree as it left it. Raises as `verdict` does."""
+        end = find_hold(rows)
+        if end is None:
+            return _IN_PLACE
+        if left_state(end):
+            answer = await self._answer_for(str(end.node_id))
+        elif end.detail.get("reason") == THREAD_ACTIVE and end.host is not None:
+            answer = await self._answer_of(end.host)
+        else:
+            return _IN_PLACE
+        return answer.held.get(end.call_id, _IN_PLACE) if answer is not None else _LOST
+
+    async def _answer_for(self, node: str) -> Answer | None:
+        """The answer of the host that has a node now; None when that one was given up."""
+        for _ in range(_LOOKS):
+            host = self._hosts[node]
+            answer = await self._answer_of(host)
+            if answer is None or node in answer.nodes:
+                return answer
+            # A call that was at work all the while has moved the node: its newest rows say where.
+            moved = await asyncio.to_thread(read.load_node, self._database, self._run_id, node)
+            self._hosts |= node_hosts(moved)
+            if self._hosts[node] == host:
+                self._answers.pop(host, None)
+        host = self._hosts[node]
+        raise HostUnreachable(f"host {host} knows nothing of node {node}, which its rows place there", host=host)
+
+    async def _answer_of(self, host: str) -> Answer | None:
+        """What a host says, asked once; whoever comes meanwhile waits for the same answer."""
+        if host not in self._answers:
+            async with self._asking.setdefault(host, asyncio.Lock()):
+                if host not in self._answers:
+                    self._answers[host] = await self._ask(host)
+        return self._answers[host]
+
+    async def _ask(self, host: str) -> Answer | None:
+        started = time.monotonic()
+        wait = _Waiting(host, self._note)
+        while True:
+            found = await self._ask_once(host, started, wait)
+            if found is None:
+                log.warning("effects_by_rows", run=self._run_id, host=host, why="host_lost")
+            if found is None or "verdicts" in found:
+                wait.over()
+                return Answer.from_json(found) if found is not None else None
+            if found.get("stale"):
+                raise RightLost(f"run {self._run_id} is driven under a later epoch than {self._epoch}")
+            log.warning("proofs_failed", run=self._run_id, host=host, why=found.get("sentence"))
+            wait.begin(str(found.get("reason")), str(found.get("sentence")))
+            self._check_patience(host, started)
+            await asyncio.sleep(_ASK_AGAIN_SECONDS)
+
+    async def _ask_once(self, host: str, started: float, wait: _Waiting) -> dict[str, Any] | None:
+        """The answer to one question; None when the host was given up."""
+        question: str | None = None
+        pause, looked_at = _FIRST_PAUSE_SECONDS, 0.0
+        while True:
+            try:
+                if time.monotonic() - looked_at > _STANDING_SECONDS:
+                    looked_at = time.monotonic()
+                    standing = await asyncio.to_thread(questions.host_standing, self._database, host)
+                    if standing is None or standing.state == "lost":
+                        return None
+                if question is None:
+                    question = await asyncio.to_thread(self._put, host)
+                    self._tell(host_mark(host))
+                found = await asyncio.to_thread(questions.load_answer, self._database, question)
+            except StoreUnavailable as error:
+                log.warning("proofs_delayed", run=self._run_id, host=host, why=str(error))
+                found = None
+            if found is not None:
+                return found
+            if time.monotonic() - started > _SILENT_SECONDS:
+                wait.begin("host_unreachable")
+            self._check_patience(host, started)
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
+
+    def _put(self, host: str) -> str:
+        return questions.ask(self._database, host, PROOFS, self._run_id, epoch=self._epoch)
+
+    def _check_patience(self, host: str, started: float) -> None:
+        if self._give_up_seconds is not None and time.monotonic() - started > self._give_up_seconds:
+            sentence = f"host {host} did not say within {self._give_up_seconds:.0f} s what is still there"
+            raise HostUnreachable(sentence, host=host)
+
+    async def _on_hub(self, effect: Effect) -> Verdict:
+        """A merge whose host was given up: the hub is asked from here."""
+        assert effect.commit is not None and effect.ref is not None
+        tip, held = await asyncio.to_thread(self._look_on_hub, effect.ref, effect.commit)
+        return judge_integrate(effect.commit, effect.ref, tip, held) or PROVEN
+
+    def _look_on_hub(self, ref: str, commit: str) -> tuple[str | None, bool | None]:
+        try:
+            return find_on_branch(Git(_GIT_TIMEOUT_SECONDS), load_spec(self._database, self._run_id).hub, ref, commit)
+        except GitError as error:
+            log.warning("target_not_read", run=self._run_id, why=str(error))
+            return None, None
+
+
+class _Waiting:
+    """Says in rows that a host is waited for, and that it answered; each once."""
+
+    def __init__(self, host: str, note: Note) -> None:
+        self._host = host
+        self._note = note
+        self._told = False
+
+    def begin(self, reason: str, sentence: str | None = None) -> None:
+        if not self._told:
+            self._told = True
+            said = {"sentence": sentence} if sentence else {}
+            self._note(NewEventRow("waiting_for_host", {"host": self._host, "calls": [], "reason": reason, **said}))
+
+    def over(self) -> None:
+        if self._told:
+            self._note(NewEventRow("host_answered", {"host": self._host}))
