@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from scheduler.following import PAGE_ROWS, Bell, Cursor
 from scheduler.outcome import Outcome
+from scheduler.resuming import NOTHING_GIVEN, Given, check_same, resume_run
 from scheduler.submission import Submission
 from scheduler.wanted import Wanted, parse_wanted
 from shared.base.errors import RunFailed, SettingsError, StillRunning, UsageError
@@ -28,7 +29,7 @@ from shared.base.settings import Settings, load_settings
 from shared.broker.client import check as check_broker
 from shared.journal.database import Database
 from shared.journal.read import load_after
-from shared.journal.runs import RunState, run_state, set_stop
+from shared.journal.runs import RunState, load_spec, run_state, set_stop
 from shared.journal.submit import NewRun, check_keys, submit_many
 from shared.model.rows import EventRow, Row
 
@@ -267,6 +268,27 @@ class Farm:
         set_stop(self.database, before.run_id, "cancel")
         self.tell(before.run_id)
         return before
+
+    def resume(self, run: Run, given: Given = NOTHING_GIVEN, *, attach: bool = False) -> int:
+        """Queue a run again that ended, was paused or was set aside; a scheduler walks it.
+
+        Args:
+            given: what the caller believes the run to be: only compared.
+            attach: take a run that is being driven for resumed.
+
+        Returns:
+            The number of the last row before the resume: what follows is its own.
+
+        Raises:
+            UsageError: there is no such run, it is another one than was given, or somebody drives it.
+        """
+        state = self.state(run)
+        if attach and state.stop is None and state.state in ("running", "queued"):
+            check_same(load_spec(self.database, state.run_id), given)
+            return state.next_seq - 1
+        reopened = resume_run(self.database, state, given)
+        self.tell(reopened.run_id)
+        return reopened.next_seq - 1
 
     def tell(self, run: Run) -> None:
         """Wake whoever drives, works on or follows a run."""

@@ -121,7 +121,9 @@ class Cursor:
         self.more = page.more
         if page.rows:
             self.seq = page.rows[-1].seq
-            self.ended = any(isinstance(row, EventRow) and row.kind == "finished" for row in page.rows)
+            last = page.rows[-1]
+            # A run that was resumed has an end row in the middle; its last one is an end while nobody resumes it.
+            self.ended = isinstance(last, EventRow) and last.kind == "finished" and not self.more
         elif not self.more:
             self._look_at_state()
         return page.rows
@@ -135,7 +137,8 @@ class Cursor:
         if state.state == "quarantined":
             raise StillRunning(
                 f"run {self.run_id} was put aside: {state.takes_without_progress} schedulers in a row died with it; "
-                f"look for the reason in their logs, then end it with 'crw flow cancel {self.run_id}'"
+                f"look for the reason in their logs, then go on with 'crw flow resume {self.run_id}' or end it with "
+                f"'crw flow cancel {self.run_id}'"
             )
 
     def wait(self, seconds: float | None = None) -> None:

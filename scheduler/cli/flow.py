@@ -14,6 +14,7 @@ _COMMANDS = {
     "show": ("scheduler.cli.flow_show", "a run's calls, or one call with its transcript"),
     "watch": ("scheduler.cli.flow_watch", "follow a run"),
     "result": ("scheduler.cli.flow_result", "print what a run's script returned"),
+    "resume": ("scheduler.cli.flow_resume", "go on with a run that ended or stopped"),
     "recover": ("scheduler.cli.flow_recover", "settle a call whose outcome is unknown, by proof"),
     "cancel": ("scheduler.cli.flow_cancel", "stop a run"),
     "clean": ("scheduler.cli.flow_clean", "remove what an ended run left behind"),
@@ -28,4 +29,5 @@ def command() -> None:
     crw flow start my_flow.py --repo . --args '{"goal": "…"}' --watch
     crw flow ps
     crw flow show RUN
+    crw flow resume RUN
     """

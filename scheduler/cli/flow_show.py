@@ -141,5 +141,6 @@ def quarantine_words(state: RunState) -> str | None:
         return None
     return (
         f"taken {state.takes_without_progress} times without progress: its script broke or blocked the schedulers that "
-        f"drove it, or they died; look for the reason in their logs, then end it with 'crw flow cancel {state.run_id}'"
+        f"drove it, or they died; look for the reason in their logs, then go on with 'crw flow resume {state.run_id}' "
+        f"or end it with 'crw flow cancel {state.run_id}'"
     )

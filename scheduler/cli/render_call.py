@@ -159,8 +159,15 @@ def settlement_facts(settlement: Settlement | None) -> list[tuple[str, str]]:
     """Why a call has no result, and the command that settles it."""
     if settlement is None:
         return []
-    typed = [("to settle it", f"crw flow recover {settlement.recover}")] if settlement.recover else []
-    return [("why", settlement.words), *typed]
+    typed = settling_command(settlement)
+    return [("why", settlement.words), *([("to settle it", typed)] if typed else [])]
+
+
+def settling_command(settlement: Settlement | None) -> str | None:
+    """The command that settles a call, if one does."""
+    if settlement is None or not (settlement.recover or settlement.resume):
+        return None
+    return f"crw flow recover {settlement.recover}" if settlement.recover else f"crw flow resume {settlement.resume}"
 
 
 def settlement_record(settlement: Settlement | None) -> dict[str, str | None]:
@@ -168,14 +175,15 @@ def settlement_record(settlement: Settlement | None) -> dict[str, str | None]:
     return {
         "why": settlement.words if settlement else None,
         "recover": settlement.recover if settlement else None,
+        "resume": settlement.resume if settlement else None,
     }
 
 
 def recover_words(rows: Iterable[Row]) -> dict[str, str]:
-    """Call id -> the recovery that it waits for, for every call of a run that waits for one."""
+    """Call id -> the command that settles it, for every call of a run that waits for one."""
     by_call: dict[str, list[CallRow]] = {}
     for row in rows:
         if isinstance(row, CallRow):
             by_call.setdefault(row.call_id, []).append(row)
     found = {call: read_settlement(own) for call, own in by_call.items()}
-    return {call: f"crw flow recover {one.recover}" for call, one in found.items() if one and one.recover}
+    return {call: typed for call, one in found.items() if (typed := settling_command(one)) is not None}

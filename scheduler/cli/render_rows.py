@@ -25,6 +25,8 @@ _UNSAID = frozenset(
     }
 )
 
+_DRIVEN = {"resume": "resumed", "takeover": "taken over by another scheduler"}
+
 
 def row_record(row: Row) -> dict[str, Any]:
     """A row as a JSON object: the columns that have a value, `detail` or `data` as they are."""
@@ -92,5 +94,5 @@ def _event_words(row: EventRow) -> str:
     if row.kind == "finished":
         return f"run {end_words(str(row.data.get('status', 'finished')), row.data.get('error_kind'))}"
     if row.kind == "started":
-        return "run started"
+        return f"run {_DRIVEN.get(str(row.data.get('how')), 'started')}"
     return f"{row.kind} {one_line(str(row.label or ''), _TEXT_WIDTH)}".rstrip()

@@ -145,6 +145,8 @@ class RunView:
             self.started_at = self.started_at or row.written_at
             # Whoever drives the run now asks anew.
             self.unanswered.clear()
+            # Resumed: whatever ended it before is no longer so.
+            self.status = self.error_kind = self.message = self.finished_at = None
         elif row.kind == "phase":
             self.phase = str(row.data.get("name") or row.label or "")
         elif row.kind == "log":
@@ -169,7 +171,7 @@ class RunView:
         if call is None:
             call = CallView(row.call_id, row.path, row.position, row.kind, row.written_at, row.seq)
             self.calls[row.call_id] = call
-        if row.event == "prepared":
+        if row.event in ("prepared", "hold_cleared"):
             call.ended_at, call.reason = None, None
         if row.event in TERMINAL_WORDS:
             call.ended_at = row.written_at

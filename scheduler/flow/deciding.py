@@ -14,7 +14,7 @@ from typing import Any
 from scheduler.flow.digest import input_digest
 from scheduler.flow.path import Path, Place
 from scheduler.flow.services import Inputs
-from scheduler.resume.attempts import is_ended
+from scheduler.resume.attempts import is_ended, live_again
 from scheduler.resume.decisions import Decision, Failed, GoOn, Live, Mismatch, Replay, Stays
 from scheduler.resume.history import History, Recorded
 from scheduler.resume.suffix import Doomed, behind_join, behind_position, doom, held_trees
@@ -65,6 +65,8 @@ class Deciding:
         self._supersede = supersede
         self._asked = asked
         self._inputs = inputs
+        # What suffixes of this resume ended: the script may come there again.
+        self._ended: dict[Place, Doomed] = {}
 
     def detail(self, kind: str, asks: Mapping[str, Any], more: Mapping[str, Any], path: Path) -> dict[str, Any]:
         """What the position's `prepared` row records of its input."""
@@ -88,7 +90,10 @@ class Deciding:
             before = walk(self.history.take_call(place), place, kind, detail)
             await self._begin(path, place, [], because, after=place[1] - 1)
             return replace(before, because=because) if isinstance(before, Live) else Live(because=because)
-        rows = self.history.take_call(place)
+        ended = self._ended.pop(place, None)
+        if ended is not None and ended.to_supersede:
+            return live_again(ended.rows, ended.because)
+        rows = ended.rows if ended is not None else self.history.take_call(place)
         decision = walk(rows, place, kind, detail, broken=path.broken, holding=holding, asked=self._asked, also=older)
         if isinstance(decision, Replay) and kind not in _WITHOUT_EFFECT and _has_effect(kind, rows):
             decision = judge(decision, await self._prover.verdict(rows))
@@ -170,7 +175,9 @@ class Deciding:
             above.broken = above.broken or over
         for node, trees in held_trees(doomed).items():
             self.held.setdefault(node, []).extend(trees)
-        return await self._supersede(doomed)
+        unknown = await self._supersede(doomed)
+        self._ended |= {one.recorded.place: one for one in (*doomed, *unknown) if one.recorded.place != place}
+        return unknown
 
 
 def digested(asks: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -70,6 +70,20 @@ def local_path(repo: str) -> Path | None:
     return Path(os.path.abspath(os.path.expanduser(repo)))
 
 
+def hub_name(repo: str) -> str:
+    """A repository as a run's record names it: its URL, or the absolute path of its root.
+
+    Raises:
+        UsageError: a path that is no repository.
+    """
+    path = local_path(repo)
+    if path is None:
+        return repo
+    if not path.is_dir():
+        raise UsageError(f"there is no directory {repo}; give the path or URL of a git repository with --repo")
+    return str(_root(Git(), path, repo))
+
+
 def _check_path(git: Git, path: Path, shown: str, base: str | None, target: str | None) -> Hub:
     if not path.is_dir():
         raise UsageError(f"there is no directory {shown}; give the path or URL of a git repository with --repo")

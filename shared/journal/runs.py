@@ -27,6 +27,7 @@ from shared.journal.tables import flow_sources, flow_specs
 from shared.model.spec import FORMAT, RunSpec
 
 __all__ = [
+    "Reopened",
     "RunState",
     "Stopped",
     "Submitted",
@@ -37,6 +38,7 @@ __all__ = [
     "load_source",
     "load_spec",
     "poll",
+    "reopen",
     "run_state",
     "set_stop",
     "submit",
@@ -81,7 +83,21 @@ class RunState:
     takes_without_progress: int
     submitted_at: datetime
     ended_at: datetime | None
+    resumes: int = 0
     end: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Reopened:
+    """A run that is to be resumed, with the identity that its record keeps; `next_seq` where its new rows begin."""
+
+    run_id: str
+    plan_id: str | None
+    plan_revision: int | None
+    actor_task: str | None
+    epoch_nonce: str | None
+    resumes_run: str | None
+    next_seq: int
 
 
 @dataclass(frozen=True)
@@ -178,6 +194,24 @@ def set_stop(database: Database, run_id: str, how: str) -> Stopped | None:
             return Stopped(**row._mapping) if row else None
 
     return retrying(stop)
+
+
+def reopen(database: Database, state: RunState) -> Reopened | None:
+    """Queue a run again that ended, was set aside or was paused, as it stood in `state`.
+
+    Of any number of callers one does it. What the run is comes from its record, never from the caller.
+
+    Returns:
+        None when somebody drives it, is to drive it or is stopping it.
+    """
+
+    def queue() -> Reopened | None:
+        with database.statement() as connection:
+            asked = {"run": state.run_id, "before": state.resumes}
+            row = connection.execute(running.reopen_run(), asked).first()
+            return Reopened(**row._mapping) if row else None
+
+    return retrying(queue)
 
 
 def poll(database: Database, seen: Mapping[str, int]) -> list[tuple[str, int, str | None]]:

@@ -256,10 +256,15 @@ def _see(turn: SentTurn, row: CallRow) -> SentTurn:
 
 @dataclass(frozen=True)
 class Settlement:
-    """What a call waits for, in words. `recover` is the call that `crw flow recover` has to settle first, if any."""
+    """What a call waits for, in words.
+
+    Shape: `recover` is the call that `crw flow recover` has to settle first, if any; `resume`
+    the run whose resume goes on with it, if that is what it waits for.
+    """
 
     words: str
     recover: str | None = None
+    resume: str | None = None
 
 
 RECOVERY_HOLD = "recovery_hold"
@@ -284,7 +289,7 @@ def read_settlement(rows: Sequence[CallRow]) -> Settlement | None:
             f"its node holds until the outcome of call {other} is known", str(other) if other is not None else None
         )
     said = f": {row.detail['error']}" if row.detail.get("error") else ""
-    return Settlement(f"held ({reason}{said}); a resume of its run goes on with it")
+    return Settlement(f"held ({reason}{said}); a resume of its run goes on with it", resume=row.run_id)
 
 
 def _unknown_words(state: CallState, row: CallRow, reason: str) -> str:

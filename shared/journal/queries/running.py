@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import TextClause, text
 
 _STATE = """run_id, run_key, workflow, state, stop, scheduler_id, lease_epoch, next_seq, max_turns, turns_sent,
-  host_label, takes_without_progress, submitted_at, ended_at"""
+  host_label, takes_without_progress, submitted_at, ended_at, resumes"""
 
 
 # Locks: the new rows, in the order given; a second submit of a key waits for the first and then finds its run.
@@ -122,6 +122,18 @@ def stop_run() -> TextClause:
     return text("""
         update flow_runs set stop = case when stop = 'cancel' then stop else :how end
         where run_id = :run and state <> 'ended' returning state, stop, scheduler_id""")
+
+
+# Locks: the run; that nobody drives it, and that nobody resumed it since it was looked at, stand in the WHERE of that
+# statement. A pause lets go of a run that its scheduler still has: the free lease shuts that one out.
+def reopen_run() -> TextClause:
+    """Queue a run that ended, was set aside or was paused, and note that a resume was asked for."""
+    return text("""
+        update flow_runs set state = 'queued', stop = null, scheduler_id = null, ended_at = null,
+          takes_without_progress = 0, resumes = resumes + 1
+        where run_id = :run and resumes = :before and (state = 'ended' or stop = 'pause'
+          or (state in ('quarantined', 'paused') and stop is null))
+        returning run_id, plan_id, plan_revision, actor_task, epoch_nonce, resumes_run, next_seq""")
 
 
 # Locks nothing: one statement a process, one row lookup a run.

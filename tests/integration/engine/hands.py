@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scheduler.changes import RunWatch
-from scheduler.flow.services import RunServices
+from scheduler.flow.services import Inputs, Proofs, RunServices, nothing_to_prove
 from scheduler.run import drive_run
 from shared.base.canonical import digest_bytes
 from shared.journal import claims, hosts, read, runs
@@ -127,6 +127,8 @@ class Field:
         self.writer = JournalWriter(database)
         self.hand_writer = JournalWriter(database, host="h1")
         self.kept: list[Claim] = []
+        self.proofs: Proofs = nothing_to_prove
+        self.inputs: Inputs | None = None
         self.scheduler = self.new_scheduler()
         self.worker = f"w-{secrets.token_hex(4)}"
         hosts.register(
@@ -171,24 +173,35 @@ class Field:
     ) -> None:
         ears = Ears()
         hand = Hand(self, answer, ears.hear)
-        services = RunServices(self.database, self.writer, hand.publish, lambda run_id: None, ears)
+        services = self.services(hand, ears)
         hand.look()
         run = asyncio.create_task(drive_run(taken, services))
         try:
             if during is not None:
                 await during(ears)
-            await asyncio.wait_for(run, 60)
+            await asyncio.wait_for(run, 20)
         finally:
             run.cancel()
             await asyncio.gather(run, return_exceptions=True)
             await asyncio.to_thread(hand.close)
 
+    def services(self, hand: Hand, ears: Ears) -> RunServices:
+        return RunServices(
+            self.database, self.writer, hand.publish, lambda run_id: None, ears, self.proofs, self.inputs
+        )
+
+    def resume(self, run_id: str) -> None:
+        """Ask for a resume of a run that nobody drives."""
+        state = runs.run_state(self.database, run_id)
+        assert state is not None and runs.reopen(self.database, state) is not None
+
     def rows(self, run_id: str) -> list[Row]:
         return read.load(self.database, run_id)
 
     def end(self, run_id: str) -> Mapping[str, Any]:
-        """The data of the one finished row."""
-        (row,) = [row for row in self.rows(run_id) if isinstance(row, EventRow) and row.kind == "finished"]
+        """The data of the finished row that is the run's last."""
+        row = self.rows(run_id)[-1]
+        assert isinstance(row, EventRow) and row.kind == "finished", row
         return row.data
 
     def events(self, run_id: str, kind: str) -> list[EventRow]:

@@ -39,8 +39,7 @@ def interrupt(field, run_id, answer, until):
         ears = Ears()
         taken = field.take()
         hand = Hand(field, answer, ears.hear)
-        services = RunServices(field.database, field.writer, hand.publish, lambda run_id: None, ears)
-        run = asyncio.create_task(drive_run(taken, services))
+        run = asyncio.create_task(drive_run(taken, field.services(hand, ears)))
         while not until():
             await asyncio.sleep(0.02)
         run.cancel()

@@ -1,0 +1,104 @@
+"""Resume a run: what the caller gives is only compared with what the run is, then the run is queued again.
+
+Script, helpers and arguments lie in the journal by digest, so any scheduler can go on
+with the run; an edited script is no resume. Every refusal comes before anything is
+written.
+Source: journal document, "crw flow resume".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scheduler.flow.sources import Sources, collect
+from shared.base.canonical import digest_json
+from shared.base.errors import UsageError
+from shared.base.log import mask_url
+from shared.hub.hub import hub_name
+from shared.journal.database import Database
+from shared.journal.roster import list_schedulers
+from shared.journal.runs import Reopened, RunState, load_spec, reopen
+from shared.model.spec import RunSpec
+
+_SHOWN = 12
+_NEW_RUN = "start a new run with 'crw flow start', or leave it out: the run has its own"
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a caller believes the run to be. Shape: None for what is not given; `args` is called for the JSON value."""
+
+    script: Path | None = None
+    args: Callable[[], Any] | None = None
+    repo: str | None = None
+
+
+NOTHING_GIVEN = Given()
+
+
+def check_same(spec: RunSpec, given: Given) -> None:
+    """Refuse what is not the run's.
+
+    Raises:
+        UsageError: one sentence about the first thing that differs.
+    """
+    if given.script is not None:
+        _check_sources(spec, collect(given.script))
+    if given.args is not None:
+        asked, was = digest_json(given.args()), digest_json(spec.args)
+        if asked != was:
+            raise UsageError(
+                f"these arguments are not the run's (sha-256 {asked[:_SHOWN]}, the run's {was[:_SHOWN]}); {_NEW_RUN}"
+            )
+    if given.repo is not None:
+        asked = hub_name(given.repo)
+        if asked != spec.hub:
+            raise UsageError(f"the run is on {mask_url(spec.hub)}, not on {mask_url(asked)}; {_NEW_RUN}")
+
+
+def _check_sources(spec: RunSpec, sources: Sources) -> None:
+    digests = sources.digests()
+    if sources.script != spec.script:
+        raise UsageError(f"the run's script is {spec.script}, not {sources.script}; {_NEW_RUN}")
+    for name in sorted(digests.keys() | spec.sources.keys()):
+        now, was = digests.get(name), spec.sources.get(name)
+        if now == was:
+            continue
+        if was is None:
+            words = f"{name} is no file of the run"
+        elif now is None:
+            words = f"the run has a file {name} and this script does not"
+        else:
+            words = f"{name} was edited (sha-256 {now[:_SHOWN]}, the run's {was[:_SHOWN]})"
+        raise UsageError(f"an edited script is no resume: {words}; {_NEW_RUN}")
+
+
+def resume_run(database: Database, state: RunState, given: Given) -> Reopened:
+    """Queue a run again, for a scheduler that walks it.
+
+    Raises:
+        UsageError: what was given is not the run's, or somebody drives it; nothing was written.
+    """
+    check_same(load_spec(database, state.run_id), given)
+    reopened = reopen(database, state)
+    if reopened is None:
+        raise UsageError(why_not(database, state))
+    return reopened
+
+
+def why_not(database: Database, state: RunState) -> str:
+    """Who has a run that cannot be resumed now, and what to type."""
+    follow = f"follow it with 'crw flow watch {state.run_id}'"
+    if state.stop == "cancel":
+        return f"run {state.run_id} is being cancelled; resume it when it has ended: {follow}"
+    if state.state == "running":
+        machines = {one.scheduler_id: one.machine for one in list_schedulers(database)}
+        where = machines.get(state.scheduler_id or "")
+        driver = f"scheduler {state.scheduler_id}" + (f" on {where}" if where else "")
+        return f"run {state.run_id} is being driven by {driver}; {follow}"
+    if state.state == "queued":
+        return f"run {state.run_id} waits for a scheduler to go on with it; {follow}"
+    return f"run {state.run_id} was resumed by somebody else just now; {follow}"
