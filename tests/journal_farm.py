@@ -9,7 +9,7 @@ from typing import Any
 from shared.base.canonical import digest_bytes
 from shared.base.ids import call_id, request_id
 from shared.journal import claims, hosts, runs
-from shared.journal.append import Claim, JournalWriter, OpenCall, RunLease, RunRows
+from shared.journal.append import Claim, EndedCall, JournalWriter, OpenCall, RunLease, RunRows
 from shared.journal.database import Database
 from shared.model.roles import Role
 from shared.model.rows import NewCallRow
@@ -107,6 +107,13 @@ class Farm:
         opened = self.opening(lease, **changes)
         self.writer.submit(RunRows(lease, opens=(opened,))).result()
         return opened
+
+    def ended(self, opened: OpenCall, row: NewCallRow) -> EndedCall:
+        """A row of a call without a holder, as its run writes it."""
+        return EndedCall(
+            opened.call_id, opened.path, opened.position, opened.kind, opened.node_id, opened.request_id,
+            opened.attempt, row,
+        )  # fmt: skip
 
     def claim(self, worker: str, opened: OpenCall, grant: str | None = None) -> Claim:
         """Claim a call; it has to be granted."""

@@ -78,7 +78,10 @@ class Child:
 
     def said(self, words: str) -> bool:
         """Whether its log holds these words."""
-        return words in self.log.read_text(errors="replace")
+        try:
+            return words in self.log.read_text(errors="replace")
+        except FileNotFoundError:
+            return False  # it has been forked and has not come to its log yet
 
 
 class Nursery:

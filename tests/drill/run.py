@@ -74,8 +74,8 @@ def run_cell(
         run = _CellRun(farm, side, scenario, cell, outcome)
         try:
             run.play(stage.head)
-        except AssertionError as error:
-            outcome.error = str(error)
+        except Exception as error:  # noqa: BLE001 - a cell that breaks is a cell that failed; the others go on
+            outcome.error = str(error) if isinstance(error, AssertionError) else repr(error)
         finally:
             side.close()
         run.look(expected)
