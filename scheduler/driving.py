@@ -9,10 +9,11 @@ Source: rules of the protocol, 24, 41 and 47.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from scheduler.alone import ALONE_AT_TAKES
 from scheduler.flow.services import RunServices
 from scheduler.run import drive_run
 from shared.base.errors import StoreError, StoreUnavailable
@@ -29,18 +30,26 @@ class Driving:
     """All runs of one scheduler process. Everything happens in the loop's thread."""
 
     def __init__(
-        self, services: RunServices, max_runs: int, *, pause_seconds: float, on_ended: Callable[[], None]
+        self,
+        services: RunServices,
+        max_runs: int,
+        *,
+        pause_seconds: float,
+        on_ended: Callable[[], None],
+        alone: Callable[[TakenRun], Awaitable[None]] | None = None,
     ) -> None:
         """Prepare.
 
         Args:
             pause_seconds: how long a run rests that could not be driven on, before it may be taken again.
             on_ended: called when there is room for another run.
+            alone: drives a run that may take its process along, in another one; None in that process itself.
         """
         self._services = services
         self._max_runs = max_runs
         self._pause_seconds = pause_seconds
         self._on_ended = on_ended
+        self._alone = alone
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def take(self, scheduler_id: str) -> int:
@@ -55,11 +64,21 @@ class Driving:
         room = min(_TAKES_A_LOOK, self._max_runs - len(self._tasks))
         if room <= 0:
             return 0
-        taken = await asyncio.to_thread(runs.take, self._services.database, scheduler_id, room)
+        taken = await asyncio.to_thread(
+            runs.take, self._services.database, scheduler_id, room, driven=tuple(self._tasks)
+        )
         for run in taken:
-            log.info("taken", run=run.run_id, takes=run.takes)
-            self._tasks[run.run_id] = asyncio.create_task(self._drive(run), name=run.run_id)
+            self._begin(run)
         return len(taken)
+
+    async def drive(self, run: TakenRun) -> None:
+        """Drive one run and return when it has ended here."""
+        await asyncio.wait({self._begin(run)})
+
+    def _begin(self, run: TakenRun) -> asyncio.Task[None]:
+        log.info("taken", run=run.run_id, takes=run.takes)
+        task = self._tasks[run.run_id] = asyncio.create_task(self._drive(run), name=run.run_id)
+        return task
 
     def let_all_go(self) -> None:
         """Cancel every run at once: they are another scheduler's now."""
@@ -73,7 +92,12 @@ class Driving:
 
     async def _drive(self, run: TakenRun) -> None:
         try:
-            await drive_run(run, self._services)
+            if self._alone is not None and run.takes >= ALONE_AT_TAKES:
+                await self._alone(run)
+                # Where the child did not even come to take it over, it is still ours.
+                await self._queue_again(run, broke=True)
+            else:
+                await drive_run(run, self._services)
         except StoreUnavailable as error:
             log.warning("run_interrupted", run=run.run_id, why=str(error))
             await self._queue_again(run, broke=False)

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import threading
 import time
-import traceback
 import uuid
 from collections.abc import Callable
 from typing import Any
 
 import psycopg2
 
+from scheduler.stall import where_it_stands
 from shared.base.log import get_logger
 from shared.hub.machine import machine_label
 from shared.journal import hosts
@@ -28,18 +27,27 @@ from shared.model.spec import FORMAT
 LOOP_SILENCE_SECONDS = 10.0
 _BEATS_A_LEASE = 5
 _STATEMENT_TIMEOUT_SECONDS = 3
-_LINES_SAID = 4
+# Leases without a sign of the loop, behind the silence it is granted, after which it does not come back.
+_BLOCKED_LEASES = 2
 log = get_logger()
 
 
 class Lease:
     """One registration of this process as a scheduler."""
 
-    def __init__(self, database: Database, lease_seconds: float, on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        database: Database,
+        lease_seconds: float,
+        on_lost: Callable[[], None],
+        on_blocked: Callable[[], None] = lambda: None,
+    ) -> None:
         """Prepare.
 
         Args:
             on_lost: called from the lease's thread, once, when the database has declared this scheduler dead.
+            on_blocked: called from there when the loop is silent for so long that the lease has run out: nothing
+                that runs in the loop will ever hear of it.
         """
         self.scheduler_id = str(uuid.uuid4())
         self._database = database
@@ -47,6 +55,7 @@ class Lease:
         self._connection: Any = None
         self._lease_seconds = lease_seconds
         self._on_lost = on_lost
+        self._on_blocked = on_blocked
         self._ticked_at = time.monotonic()
         self._loop_thread = 0
         self._stopped = threading.Event()
@@ -85,8 +94,10 @@ class Lease:
             silence = time.monotonic() - self._ticked_at
             if silence > LOOP_SILENCE_SECONDS:
                 if trouble != "loop":
-                    log.error("loop_blocked", seconds=round(silence), at=self._where_the_loop_stands())
+                    log.error("loop_blocked", seconds=round(silence), at=where_it_stands(self._loop_thread))
                 trouble = "loop"
+                if silence > LOOP_SILENCE_SECONDS + _BLOCKED_LEASES * self._lease_seconds:
+                    self._on_blocked()
                 continue
             try:
                 alive = self._beat()
@@ -104,12 +115,6 @@ class Lease:
                 log.info("lease_renewed_again")
             trouble = ""
         self._forget_connection()
-
-    def _where_the_loop_stands(self) -> list[str]:
-        """The innermost lines of the loop's thread: which run's script holds it up."""
-        frame = sys._current_frames().get(self._loop_thread)
-        lines = traceback.extract_stack(frame)[-_LINES_SAID:] if frame is not None else []
-        return [f"{line.filename}:{line.lineno} {line.name}" for line in lines]
 
     def _beat(self) -> bool:
         if self._connection is None:

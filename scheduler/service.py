@@ -17,12 +17,14 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from scheduler.alone import Handed, drive_alone
 from scheduler.changes import Changes
 from scheduler.driving import Driving
 from scheduler.flow.services import RunServices
 from scheduler.lease import Lease
 from scheduler.outgoing import Outgoing
 from scheduler.resume.proving import Proving
+from scheduler.stall import StallWatch
 from scheduler.sweeps.dead_schedulers import BurySchedulers
 from scheduler.sweeps.host_loss import LoseHosts
 from scheduler.sweeps.moving import MoveNodes
@@ -43,14 +45,22 @@ from shared.model.rows import NewEventRow, Row
 
 _TICK_SECONDS = 0.2
 _HASH_SEED = "0"
+# A script blocks the loop for good: others have the runs, and a supervisor starts a fresh scheduler.
+_BLOCKED_STATUS = 4
 log = get_logger()
 
 
 class Scheduler:
     """One scheduler process. Made and run inside its loop."""
 
-    def __init__(self, settings: Settings, database: Database, broker_url: str) -> None:
+    def __init__(self, settings: Settings, database: Database, broker_url: str, handed: Handed | None = None) -> None:
+        """Prepare.
+
+        Args:
+            handed: the one run that this process is there for; it sweeps nothing and takes no other.
+        """
         self._settings = settings
+        self._handed = handed
         self._database = database
         self._broker_url = broker_url
         self._loop = asyncio.get_running_loop()
@@ -71,8 +81,13 @@ class Scheduler:
             proofs=self._prover,
         )
         self._driving = Driving(
-            services, settings.max_runs, pause_seconds=settings.poll_seconds, on_ended=self._look.set
+            services,
+            settings.max_runs,
+            pause_seconds=settings.poll_seconds,
+            on_ended=self._look.set,
+            alone=drive_alone if handed is None else None,
         )
+        self._stall = StallWatch(self._loop)
         self._lease = self._new_lease()
 
     def _prover(self, run_id: str, epoch: int, rows: Sequence[Row], note: Callable[[NewEventRow], None]) -> Proving:
@@ -84,12 +99,14 @@ class Scheduler:
         Returns:
             The exit status: 0 after an ordered stop, 1 when a duty of this process broke.
         """
-        sweeps = self._start_sweeps()
+        sweeps = self._start_sweeps() if self._handed is None else []
+        self._stall.start()
         await asyncio.to_thread(self._lease.start)
         # Subscribed before the first look: what is told from now on is heard.
         await asyncio.to_thread(self._wakeups.subscribe, self._changes.hear)
         log.info("up", scheduler=self._lease.scheduler_id)
-        duties = [asyncio.create_task(duty) for duty in (self._tick_loop(), self._take_loop(), self._poll_loop())]
+        takes = self._take_loop() if self._handed is None else self._drive_handed(self._handed)
+        duties = [asyncio.create_task(duty) for duty in (self._tick_loop(), takes, self._poll_loop())]
         asked = asyncio.create_task(self._stopping.wait())
         await asyncio.wait([asked, *duties], return_when=asyncio.FIRST_COMPLETED)
         broke = [duty for duty in duties if duty.done()]
@@ -126,13 +143,23 @@ class Scheduler:
             if not taken:
                 await _wait(self._look, self._settings.poll_seconds)
 
+    async def _drive_handed(self, handed: Handed) -> None:
+        """Drive the run that was handed over; the process ends with it."""
+        taken = await asyncio.to_thread(
+            runs.take_handed, self._database, self._lease.scheduler_id, handed.run_id, handed.scheduler_id, handed.epoch
+        )
+        if taken is not None:
+            await self._driving.drive(taken)
+        self.stop()
+        await asyncio.Event().wait()
+
     # -- the lease ------------------------------------------------------------------------------------
 
     def _new_lease(self) -> Lease:
         def lost() -> None:
             self._loop.call_soon_threadsafe(self._on_lost)
 
-        return Lease(self._database, self._settings.lease_seconds, lost)
+        return Lease(self._database, self._settings.lease_seconds, lost, on_blocked=lambda: os._exit(_BLOCKED_STATUS))
 
     def _on_lost(self) -> None:
         # Another scheduler has the runs now: nothing of theirs may go on here.
@@ -150,6 +177,7 @@ class Scheduler:
     async def _tick_loop(self) -> None:
         while True:
             self._lease.tick()
+            self._stall.tick()
             await asyncio.sleep(_TICK_SECONDS)
 
     async def _poll_loop(self) -> None:
@@ -192,6 +220,7 @@ class Scheduler:
         self._wakeups.tell("")
 
     def _close(self) -> None:
+        self._stall.stop()
         self._writer.close()
         self._outgoing.close()
         self._wakeups.close()
@@ -204,8 +233,8 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
         await asyncio.wait_for(event.wait(), seconds)
 
 
-async def _serve(settings: Settings, database: Database, broker_url: str) -> int:
-    scheduler = Scheduler(settings, database, broker_url)
+async def _serve(settings: Settings, database: Database, broker_url: str, handed: Handed | None) -> int:
+    scheduler = Scheduler(settings, database, broker_url, handed)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, scheduler.stop)
@@ -219,19 +248,20 @@ def main() -> int:
         os.environ["PYTHONHASHSEED"] = _HASH_SEED
         os.execv(sys.executable, sys.orig_argv)
     try:
+        handed = Handed.parse(sys.argv[1:])
         settings = load_settings()
         configure_logging("scheduler", settings.log_level)
         if not settings.database_url or not settings.broker_url:
             missing = "CRW_DATABASE_URL" if not settings.database_url else "CRW_BROKER_URL"
             raise UsageError(f"a scheduler needs to know where its services are: set {missing}")
         database = Database(settings.database_url, process="scheduler", pool_size=10)
-        wait_for_service(database.check, StoreUnavailable)
+        wait_for_service(database.check_writes, StoreUnavailable)
         broker_url = settings.broker_url
         wait_for_service(lambda seconds: check_broker(broker_url, seconds), BrokerUnavailable)
     except (UsageError, StoreError) as error:
         print(f"crw scheduler: {error}", file=sys.stderr)
         return 2
-    return asyncio.run(_serve(settings, database, broker_url))
+    return asyncio.run(_serve(settings, database, broker_url, handed))
 
 
 if __name__ == "__main__":

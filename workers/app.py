@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from celery import Celery, signals
 
+from shared.base.command import mark_children
 from shared.base.errors import BrokerUnavailable, NotSent, StoreError, StoreUnavailable, UsageError
 from shared.base.log import configure_logging, get_logger
 from shared.base.patience import wait_for_service
@@ -41,6 +42,7 @@ from workers.ending import Ending
 from workers.health import Health
 from workers.incarnation import Incarnation
 from workers.janitor import Janitor
+from workers.markers import Markers
 from workers.ops.builtin import register_builtin
 from workers.ops.run import run_op
 from workers.progress import ProgressBoard
@@ -73,12 +75,16 @@ class Application:
         _refuse_reachable(settings)
         self.settings = settings
         self.state = StateDirectory(settings.state_dir, settings.host_name, settings.min_free_bytes)
+        markers = Markers(settings.state_dir / "processes")
+        # The lock is ours: what a dead worker left running has no owner, and may still write where a call was.
+        markers.reap()
+        mark_children(markers.holding)
         database = Database(
             settings.database_url,
             process=f"worker {settings.host_name}",
             pool_size=min(settings.concurrency, _POOLED_CONNECTIONS),
         )
-        wait_for_service(database.check, StoreUnavailable)
+        wait_for_service(database.check_writes, StoreUnavailable)
         wait_for_service(lambda seconds: check_broker(settings.broker_url or "", seconds), BrokerUnavailable)
         hands = Hands()
         appserver = AppServerService(
@@ -142,7 +148,7 @@ class Application:
 
         def database_answers() -> bool:
             try:
-                worker.database.check(_CHECK_SECONDS)
+                worker.database.check_writes(_CHECK_SECONDS)
             except StoreError:
                 return False
             return True

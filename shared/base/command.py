@@ -14,12 +14,16 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 KILL_GRACE_SECONDS = 3.0
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
+
+Marking = Callable[[int], AbstractContextManager[None]]
+_marking: Marking = lambda pid: contextlib.nullcontext()  # noqa: E731 - what a process does that marks nothing
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,17 @@ class Ended:
 def die_with_parent(number: int = signal.SIGKILL) -> None:
     """Ask the kernel to signal the calling process when the thread that made it ends: a `preexec_fn`."""
     _libc.prctl(_PR_SET_PDEATHSIG, number)
+
+
+def mark_children(marking: Marking) -> None:
+    """Have every child of this process marked while it runs."""
+    global _marking
+    _marking = marking
+
+
+def marked(pid: int) -> AbstractContextManager[None]:
+    """Mark a child that leads its session, in the way this process marks its children."""
+    return _marking(pid)
 
 
 def run_command(
@@ -67,19 +82,20 @@ def run_command(
             preexec_fn=die_with_parent,
         )
     timed_out = stopped = False
-    try:
-        while True:
-            try:
-                child.wait(0.1)
-                break
-            except subprocess.TimeoutExpired:
-                timed_out = time.monotonic() - started > timeout_seconds
-                stopped = should_stop()
-                if timed_out or stopped:
+    with marked(child.pid):
+        try:
+            while True:
+                try:
+                    child.wait(0.1)
                     break
-    finally:
-        # Also after a normal end: what the command left running in its group has no owner any more.
-        kill_group(child)
+                except subprocess.TimeoutExpired:
+                    timed_out = time.monotonic() - started > timeout_seconds
+                    stopped = should_stop()
+                    if timed_out or stopped:
+                        break
+        finally:
+            # Also after a normal end: what the command left running in its group has no owner any more.
+            kill_group(child)
     return Ended(child.returncode, time.monotonic() - started, timed_out, stopped)
 
 

@@ -86,7 +86,11 @@ def claimable(database: Database, worker_id: str, limit: int) -> list[tuple[str,
 
 
 def release(database: Database, held: Claim) -> bool:
-    """Give a call back that nothing was sent for; it is open at once, and no crash is counted."""
+    """Give a call back that nothing was sent for; it is open at once, and no crash is counted.
+
+    Returns:
+        Whether it went back now; False also where an earlier try did it and its answer was lost.
+    """
     return release_grant(database, held.call_id, held.fence, held.grant_id)
 
 

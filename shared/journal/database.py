@@ -156,6 +156,17 @@ class Database:
         connection.autocommit = True
         return connection
 
+    def check_writes(self, timeout_seconds: float = 5.0) -> None:
+        """`check`, for a process that has to write.
+
+        Raises:
+            StoreUnavailable: also when the server takes no writes: it fails over, or is a standby.
+        """
+        self.check(timeout_seconds)
+        with self.statement() as connection:
+            if connection.execute(text("select current_setting('transaction_read_only')")).scalar() == "on":
+                raise self.unavailable(StoreUnavailable("it takes no writes now"))
+
     def check(self, timeout_seconds: float = 5.0) -> None:
         """Whether this program can work on this database; gives up after `timeout_seconds`.
 

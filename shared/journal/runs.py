@@ -10,7 +10,7 @@ Source: journal document, "Persistence"; rules of the protocol 24, 28, 47, 48.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -43,6 +43,7 @@ __all__ = [
     "set_stop",
     "submit",
     "take",
+    "take_handed",
     "take_stopped",
 ]
 
@@ -109,8 +110,12 @@ class Stopped:
     scheduler_id: str | None
 
 
-def take(database: Database, scheduler_id: str, limit: int) -> list[TakenRun]:
+def take(database: Database, scheduler_id: str, limit: int, *, driven: Collection[str] | None = None) -> list[TakenRun]:
     """Take up to `limit` runs that nobody drives, the oldest first.
+
+    Args:
+        driven: the runs that the taker knows it has. Others that are its own by the journal were taken by a
+            transaction whose answer was lost: it takes them once more.
 
     Raises:
         RightLost: this scheduler was declared dead, or is draining.
@@ -121,7 +126,8 @@ def take(database: Database, scheduler_id: str, limit: int) -> list[TakenRun]:
             version = connection.execute(running.taker(), {"scheduler": scheduler_id}).scalar()
             if version is None:
                 raise RightLost(f"scheduler {scheduler_id} is not up any more and takes no run")
-            wanted = {"limit": limit, "version": min(version, FORMAT)}
+            wanted = {"limit": limit, "version": min(version, FORMAT), "scheduler": scheduler_id}
+            wanted |= {"driven": None if driven is None else list(driven)}
             rows = connection.execute(running.runs_to_take(), wanted).all()
             taken = [_take(connection, scheduler_id, row) for row in rows]
             return [run for run in taken if run is not None]
@@ -151,6 +157,27 @@ def take_stopped(database: Database, run_id: str, scheduler_id: str) -> RunLease
             asked = {"run": run_id, "scheduler": scheduler_id, "epoch": state.lease_epoch}
             row = connection.execute(running.take_stopped_run(), asked).first()
             return RunLease(row.run_id, scheduler_id, row.lease_epoch, row.sched_rows) if row else None
+
+    return retrying(take_run)
+
+
+def take_handed(database: Database, scheduler_id: str, run_id: str, holder_id: str, epoch: int) -> TakenRun | None:
+    """Take the run that another live scheduler hands over; None when that has it no more.
+
+    Args:
+        holder_id, epoch: the lease it is handed over from.
+    """
+
+    def take_run() -> TakenRun | None:
+        with database.transaction() as connection:
+            if connection.execute(running.taker(), {"scheduler": scheduler_id}).scalar() is None:
+                raise RightLost(f"scheduler {scheduler_id} is not up any more and takes no run")
+            asked = {"run": run_id, "scheduler": scheduler_id, "holder": holder_id, "epoch": epoch}
+            row = connection.execute(running.take_handed_run(), asked).first()
+            if row is None:
+                return None
+            lease = RunLease(row.run_id, scheduler_id, row.lease_epoch, row.sched_rows)
+            return TakenRun(row.run_id, lease, row.stop, row.takes_without_progress, row.resumes)
 
     return retrying(take_run)
 

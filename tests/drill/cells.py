@@ -14,8 +14,8 @@ from tests.drill.scenarios import Scenario
 _ROOT = Path(__file__).resolve().parents[2]
 # A row's word is the first argument of these.
 _SPEAKERS = frozenset({"NewCallRow", "NewEventRow", "Verdict", "_note"})
-# Rows of calls that no worker writes.
 _REAL_SCENARIOS = frozenset({"turns", "work"})
+# Rows of calls that no worker writes.
 _SCHEDULER_WORDS = frozenset({"prepared", "withdrawn", "superseded", "hold_cleared"})
 
 

@@ -185,11 +185,12 @@ def _check_asked(found: Findings, asked: Sequence[Asked], by_call: Mapping[str, 
     for turn in asked:
         turns[turn.operation].add(turn.turn)
     found.duplicates += [f"{name} ran as {len(ids)} turns" for name, ids in turns.items() if len(ids) > 1]
-    # What a call was asked to do reaches a model once; a turn that goes on behind a cut one says so instead.
+    # What a call was asked to do reaches a model once; a turn that goes on behind a cut one says so instead. Where an
+    # attempt was given up so that the call runs again, it does so once more.
     for call, rows in by_call.items():
         prompt = str(rows[0].detail.get("prompt"))
         ran = {turn.operation for turn in asked if turn.operation.startswith(f"{call}/") and prompt in turn.text}
-        if len(ran) > 1:
+        if len(ran) > 1 + sum(row.event == "superseded" for row in rows):
             found.duplicates.append(f"{call}: its prompt reached the model under {', '.join(sorted(ran))}")
 
 

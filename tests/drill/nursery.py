@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import scheduler.flow.silence
+import scheduler.lost_calls
 import scheduler.service
 import workers.app
 import workers.ops.op
@@ -124,6 +125,7 @@ def _run_worker() -> int:
 def _run_scheduler() -> int:
     ops.register(ops.NOOP)
     scheduler.flow.silence.LOOK_SECONDS = _LOOK_SECONDS
+    scheduler.lost_calls.LOOK_SECONDS = _LOOK_SECONDS
     return scheduler.service.main()
 
 

@@ -15,6 +15,7 @@ import psutil
 
 from shared.base.canonical import digest_json
 from shared.journal import questions, runs
+from shared.journal.loss import lose_host
 from tests.drill.cells import Boundary, Cell, Fault
 from tests.drill.invariants import Findings, check_invariants
 from tests.drill.nursery import Child
@@ -121,6 +122,9 @@ class _CellRun:
             self._lost = True
             if self._scenario.recover:
                 self._elsewhere = self._open_elsewhere()
+            if self._scenario.give_up:
+                lose_host(self._farm.database, "h1")
+                self._worker = self._fork("worker", "h2")
         try:
             wait_until(self._step, DEADLINE_SECONDS, "the run to finish")
         finally:
@@ -163,6 +167,8 @@ class _CellRun:
         cell = self._cell
         if role == "worker" and not self._lost and self._scenario.lose_host_at is not None:
             settings["stop_at"] = self._scenario.lose_host_at
+        elif role == "scheduler" and not self._lost and self._scenario.lose_scheduler_at is not None:
+            pass
         elif cell is not None and cell.point is not None and cell.victim == role and not again:
             settings["cut_at" if cell.fault is Fault.CUT else "stop_at"] = cell.point
         return self._farm.fork(role, name, **settings)
@@ -173,6 +179,7 @@ class _CellRun:
         """One look; whether the run has ended."""
         self._cancel_if_due()
         self._strike_if_due()
+        self._lose_scheduler_if_due()
         if self._scenario.lose_host_at is not None and not self._worker.alive and self._host_may_return():
             self._worker = self._fork("worker", "h1", again=not self._scenario.recover)
         if self._elsewhere is not None and self._farm.call_rows(self.run_id, "outcome_unknown"):
@@ -191,6 +198,13 @@ class _CellRun:
         if self._cell is not None and not self._outcome.reached and self._is_reached(self._cell):
             self._outcome.reached = True
             self._strike(self._cell)
+
+    def _lose_scheduler_if_due(self) -> None:
+        row = self._scenario.lose_scheduler_at
+        if row is not None and not self._lost and self._farm.call_rows(self.run_id, row):
+            self._lost = True
+            self._scheduler.kill()
+            self._scheduler = self._fork("scheduler", "s2")
 
     def _open_elsewhere(self) -> Elsewhere:
         (started,) = self._farm.call_rows(self.run_id, "thread_started")

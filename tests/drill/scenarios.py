@@ -32,6 +32,8 @@ class Scenario:
             away until the cell's own fault has struck.
         recover: the host comes back at once and finds the call's thread open elsewhere; when the run has
             ended, the call is looked up again.
+        give_up: the host does not come back: it is given up, and another one is there.
+        lose_scheduler_at: the first scheduler is killed once this row is there.
         kinds: the rows it is there for; None for all that no other scenario is there for.
     """
 
@@ -42,6 +44,8 @@ class Scenario:
     faults: tuple[dict[str, Any], ...] = ()
     lose_host_at: str | None = None
     recover: bool = False
+    give_up: bool = False
+    lose_scheduler_at: str | None = None
     kinds: frozenset[str] | None = None
 
 
@@ -126,6 +130,15 @@ async def main(flow, args):
     return (await flow.agent(args["build"], role="executor", node="n", schema={SCHEMA!r})).status
 """
 
+_HELD = f"""
+async def main(flow, args):
+    held = await flow.agent(
+        args["hang"], role="executor", node="h", schema={SCHEMA!r}, deadline=args["deadline"]
+    )
+    await flow.sleep(1.0)
+    return [held.status, held.reason]
+"""
+
 _FAILING = """
 import asyncio
 
@@ -182,6 +195,9 @@ def make_scenarios(place: Path, head: str) -> dict[str, Scenario]:
         Scenario("unknown", _UNKNOWN, args, kinds=frozenset({"outcome_unknown"})),
         Scenario("cancel", _CANCEL, args, cancel="waits",
                  kinds=frozenset({"withdrawn", "cancel_waiting"})),
+        Scenario("given_up", _LOST, {**args, "done": args["build"]}, lose_host_at="after:turn_started", give_up=True,
+                 kinds=frozenset({"superseded"})),
+        Scenario("held", _HELD, args, lose_scheduler_at="held", kinds=frozenset({"hold_cleared"})),
         Scenario("failing", _FAILING, args, kinds=frozenset({"ending"})),
         Scenario("recovered", _RECOVERED, args, lose_host_at="before:turn_ended", recover=True,
                  kinds=frozenset({"recovery_cleared"})),

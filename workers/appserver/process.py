@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import psutil
 
-from shared.base.command import die_with_parent, kill_group
+from shared.base.command import die_with_parent, kill_group, marked
 from shared.base.errors import Refused, SettingsError
 from shared.base.log import get_logger
 from workers.appserver.requests import Answerer
@@ -155,13 +155,14 @@ class AppServer:
         self.rpc = Rpc(self._transport, timeout_seconds=timeout, before_send=self._launch.before_send)
         self._answerer = Answerer(self.rpc)
         reader = threading.Thread(target=self._read, name=f"{threading.current_thread().name}-reader", daemon=True)
-        reader.start()
-        self._spawned.set()
-        reader.join()
-        # Its output ended: what still runs of it can be heard by nobody.
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(_STOP_GRACE_SECONDS)
-        kill_group(child, grace_seconds=0.0)
+        with marked(child.pid):
+            reader.start()
+            self._spawned.set()
+            reader.join()
+            # Its output ended: what still runs of it can be heard by nobody.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(_STOP_GRACE_SECONDS)
+            kill_group(child, grace_seconds=0.0)
         why = f"exit status {child.returncode}"
         log.info("app_server_ended", generation=self.generation, exit_status=child.returncode)
         self._end(why)

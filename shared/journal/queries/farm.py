@@ -80,12 +80,14 @@ where scheduler_id = %(scheduler)s and state in ('up', 'draining') returning bea
 """
 
 
-# Locks nothing: a lease that ran out is a suspicion; the sweep has to see the same beat twice.
+# Locks: the suspects, FOR KEY SHARE, which keeps no beat and no claim waiting. It makes the look fail on a database
+# that takes no writes: nobody can beat there either, and a look that succeeded would be evidence against everybody.
 def suspects() -> TextClause:
-    """Live workers whose lease ran out."""
+    """Live workers whose lease ran out: a suspicion; the sweep has to see the same beat twice."""
     return text("""
         select worker_id, beat, lease_seconds from farm_workers
-        where state in ('up', 'draining') and lease_until < clock_timestamp() order by worker_id""")
+        where state in ('up', 'draining') and lease_until < clock_timestamp() order by worker_id
+        for key share skip locked""")
 
 
 # Locks: the worker's row, SKIP LOCKED: a frozen client that holds it stops nobody; right and beat in the WHERE.
@@ -113,12 +115,13 @@ def new_scheduler() -> TextClause:
           :pid, :version) on conflict (scheduler_id) do nothing""")
 
 
-# Locks nothing.
+# Locks: as `suspects`.
 def suspect_schedulers() -> TextClause:
     """Live schedulers whose lease ran out."""
     return text("""
         select scheduler_id as worker_id, beat, lease_seconds from farm_schedulers
-        where state in ('up', 'draining') and lease_until < clock_timestamp() order by scheduler_id""")
+        where state in ('up', 'draining') and lease_until < clock_timestamp() order by scheduler_id
+        for key share skip locked""")
 
 
 # Locks: the scheduler's row; its runs stay as they are: who takes them sees that their scheduler is dead.

@@ -47,14 +47,16 @@ def taker() -> TextClause:
 # Locks: runs, SKIP LOCKED; their state is in the WHERE of the locking statement. That a scheduler is dead or stopped
 # is read without a lock: it never comes back from that.
 def runs_to_take() -> TextClause:
-    """Lock runs that nobody drives: queued, or their scheduler is dead or stopped."""
+    """Lock runs that nobody drives: queued, their scheduler dead or stopped, or the taker's own without its knowing."""
     return text("""
         select q.run_id, q.state, q.stop, q.takes_without_progress,
           q.state = 'running' and exists (select 1 from farm_schedulers s
             where s.scheduler_id = q.scheduler_id and s.state = 'dead') as of_dead
         from flow_runs q
         where (q.state = 'queued' or (q.state = 'running' and exists (
-            select 1 from farm_schedulers s where s.scheduler_id = q.scheduler_id and s.state in ('dead', 'stopped'))))
+            select 1 from farm_schedulers s where s.scheduler_id = q.scheduler_id and s.state in ('dead', 'stopped')))
+            or (q.state = 'running' and q.scheduler_id = :scheduler and q.stop is distinct from 'pause'
+              and q.run_id <> all(cast(:driven as text[]))))
           and q.format <= :version
         order by q.submitted_at limit :limit for no key update of q skip locked""")
 
@@ -77,6 +79,18 @@ def take_stopped_run() -> TextClause:
           and (r.state <> 'running' or not exists (select 1 from farm_schedulers s where s.scheduler_id = r.scheduler_id
             and s.state in ('up', 'draining') and s.lease_until > clock_timestamp()))
         returning r.run_id, r.lease_epoch, r.sched_rows""")
+
+
+# Locks: the run; the lease it is handed over from is in the WHERE. A take that was stored and whose answer was lost is
+# found again by the taker's own name.
+def take_handed_run() -> TextClause:
+    """Give a run from one scheduler to another under a new epoch."""
+    return text("""
+        update flow_runs set scheduler_id = :scheduler,
+          lease_epoch = case when scheduler_id = :scheduler then lease_epoch else lease_epoch + 1 end
+        where run_id = :run and state = 'running' and ((scheduler_id = :holder and lease_epoch = :epoch)
+          or (scheduler_id = :scheduler and lease_epoch = :epoch + 1))
+        returning run_id, lease_epoch, sched_rows, stop, takes_without_progress, resumes""")
 
 
 # Locks: nothing new; the run is locked.

@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 
 from shared.journal import claims, hosts, outbox, questions, read, runs
 from shared.journal.append import Claim, JournalWriter, RunRows
-from shared.journal.database import Database
+from shared.journal.database import Database, retrying
 from shared.model.rows import CallRow, NewCallRow, NewEventRow
 from tests.integration.journal.striking import Blow, Striker
 from tests.journal_farm import SCRIPT, Farm, make_identity, make_spec
@@ -39,7 +39,7 @@ def _live(farm: Farm, writer: JournalWriter, host: str) -> dict[str, Any]:
     hosts.register(database, identity)
     key = secrets.token_hex(4)
     submitted = runs.submit(database, make_spec(), {"flow.py": SCRIPT}, key)
-    (taken,) = runs.take(database, farm.scheduler, 1)
+    (taken,) = runs.take(database, farm.scheduler, 1, driven=())
     assert taken.run_id == submitted.run_id
     lease = taken.lease
     writer.submit(RunRows(lease, events=(NewEventRow("started", {}),))).result()
@@ -48,7 +48,7 @@ def _live(farm: Farm, writer: JournalWriter, host: str) -> dict[str, Any]:
     writer.submit(RunRows(lease, opens=(released, worked, freed, lost, waiting), progress=True)).result()
     outbox.take_due(database, 10)
     held = farm.claim(identity.worker_id, released)
-    assert claims.release(database, held)
+    claims.release(database, held)
     for opened in (released, worked):
         claim = farm.claim(identity.worker_id, opened)
         _work(writer, claim)
@@ -72,7 +72,7 @@ def _live(farm: Farm, writer: JournalWriter, host: str) -> dict[str, Any]:
     given_up = claims.give_up(database, lease.run_id)
     runs.give_back(database, farm.scheduler)
     farm.scheduler = farm.new_scheduler()
-    (again,) = runs.take(database, farm.scheduler, 1)
+    (again,) = runs.take(database, farm.scheduler, 1, driven=())
     (lost_call,) = [call for call in claims.open_calls(database, lease.run_id) if call.state == "lost"]
     end = NewCallRow("outcome_unknown", {"reason": "cancel"})
     writer.submit(RunRows(again.lease, ended=(farm.ended(lost, end),))).result()
@@ -84,9 +84,11 @@ def _live(farm: Farm, writer: JournalWriter, host: str) -> dict[str, Any]:
         "rows": [_told(row, places) for row in read.load(database, lease.run_id)],
         "claims": sorted(
             (places[call], *rest)
-            for call, *rest in farm.rows(
-                "select call_id, state, attempt, crashes, rows_written from call_claims where run_id = %(r)s",
-                r=lease.run_id,
+            for call, *rest in retrying(
+                lambda: farm.rows(
+                    "select call_id, state, attempt, crashes, rows_written from call_claims where run_id = %(r)s",
+                    r=lease.run_id,
+                )
             )
         ),
         "answer": questions.load_answer(database, asked),
@@ -94,7 +96,7 @@ def _live(farm: Farm, writer: JournalWriter, host: str) -> dict[str, Any]:
         "lost": places[lost_call.call_id],
         "run": (state.state, state.next_seq, state.turns_sent),
         "runs_of_key": len([run for run in runs.list_runs(database, 10_000) if run.run_key == key]),
-        "outbox": farm.rows("select count(*) from outbox where run_id = %(r)s", r=lease.run_id),
+        "outbox": retrying(lambda: farm.rows("select count(*) from outbox where run_id = %(r)s", r=lease.run_id)),
     }
 
 
@@ -146,7 +148,7 @@ def test_whichever_statement_of_a_run_s_life_fails_the_run_comes_to_the_same_row
             finally:
                 database.close()
                 _clear(fresh_database)
-    assert wrong == []
+    assert wrong == [], "\n".join(map(str, wrong))
 
 
 def _clear(url: str) -> None:
