@@ -25,7 +25,10 @@ class TakeHints(bootsteps.StartStopStep):  # type: ignore[misc]
 
     def start(self, parent: Any) -> None:
         """Set the new consumer and the new dispatcher of events."""
-        parent.task_consumer.no_ack = True
+        # What is not noted as delivered needs no acknowledgement. On the channel, not with the queues: queues that
+        # this worker left and comes back to are consumed like the others.
+        noted = parent.task_consumer.channel.qos
+        noted.append = noted.ack = _note_nothing
         events = parent.event_dispatcher
         if events is None or parent.hub is None:
             return
@@ -34,6 +37,10 @@ class TakeHints(bootsteps.StartStopStep):  # type: ignore[misc]
         events.buffer_limit = _EVENTS_AT_ONCE
         # Ends with the connection: Celery cancels what was registered between its start and its loop.
         parent.hub.call_repeatedly(_EVENTS_SECONDS, events.flush)
+
+
+def _note_nothing(*_message_and_tag: Any) -> None:
+    """In place of kombu's notes in Redis about messages that are not acknowledged yet."""
 
 
 def take_hints(app: Celery) -> None:

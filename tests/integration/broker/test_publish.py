@@ -9,6 +9,7 @@ import pytest
 
 from deploy.embedded import Valkey
 from shared.base.errors import BrokerUnavailable
+from shared.broker.app import make_app
 from shared.broker.publish import Publisher
 
 
@@ -75,3 +76,28 @@ def test_a_frozen_broker_gives_an_error_and_not_a_hang(tmp_path):
         assert time.monotonic() - started < 15
         server.thaw()
         publisher.close()
+
+
+def test_a_message_is_member_by_member_what_celery_would_send(valkey: Valkey):
+    publication = Message("c1", tries=2, queue="host.h1", label='wörter "und" \\ mehr')
+    publisher = Publisher(valkey.url)
+    publisher.send([publication])
+    publisher.close()
+    app = make_app(valkey.url)
+    app.send_task(
+        "crw.call", args=("c1", "q1"), task_id="c1.q1.p2", queue="host.h1", shadow="crw.agent.reviewer",
+        argsrepr="(c1, q1)", kwargsrepr='run=r1 node=n1 role=reviewer label=wörter-"und"-\\-mehr', ignore_result=True,
+    )  # fmt: skip
+    app.close()
+    theirs, ours = (json.loads(raw) for raw in valkey.client().lrange("host.h1", 0, -1))
+    assert json.loads(base64.b64decode(ours.pop("body"))) == json.loads(base64.b64decode(theirs.pop("body")))
+    # Celery names the exchange it declares for a queue; a worker never looks at it. Each message has its own tag.
+    for one in (ours, theirs):
+        assert len(one["properties"].pop("delivery_tag")) == 36
+        assert one["properties"].pop("delivery_info")["routing_key"] == "host.h1"
+    assert ours["headers"].pop("origin") == theirs["headers"].pop("origin")
+    # What Flower shows stands in the headers; nobody replies.
+    for name in ("argsrepr", "kwargsrepr", "reply_to"):
+        theirs["properties"].pop(name)
+    assert ours["properties"].pop("reply_to") == ""
+    assert ours == theirs

@@ -5,6 +5,7 @@ import json
 from contextlib import closing
 
 import pytest
+import redis
 
 from shared.broker.client import connect
 from tests.farm import Farm
@@ -21,6 +22,10 @@ def test_a_running_call_has_no_message_left_that_could_come_again(farm: Farm):
         assert client.llen("farm") == 0
         assert client.hlen("unacked") == 0 and client.zcard("unacked_index") == 0
         wait_until(lambda: run.end_of(call), 20, "its end")
+        before = _bookkeeping(client)
+        again = run.open()
+        wait_until(lambda: run.end_of(again), 20, "the end of another")
+        assert _bookkeeping(client) == before, "a hint costs the broker nothing but itself"
 
 
 def test_events_of_many_calls_come_in_few_messages_and_none_is_missing(farm: Farm):
@@ -40,6 +45,12 @@ def test_events_of_many_calls_come_in_few_messages_and_none_is_missing(farm: Far
 
         wait_until(all_said, 10, "the events of all calls")
         assert len(messages) < len(calls)
+
+
+def _bookkeeping(client: redis.Redis) -> int:
+    """How many commands the broker got that keep or forget what is not acknowledged."""
+    said = client.info("commandstats")
+    return sum(said.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("hset", "hdel", "zadd", "zrem"))
 
 
 def _said(messages: list[bytes], kind: str, call: str) -> bool:
