@@ -105,12 +105,13 @@ class Application:
         # The state directory is this worker's alone, so what is locked there was locked by the dead.
         mirrors.sweep_stale_locks()
         register_builtin(database)
+        wakeups = Wakeups(settings.broker_url)
         self.worker = Worker(
             settings=settings,
             database=database,
-            writer=JournalWriter(database, host=settings.host_name),
+            writer=JournalWriter(database, host=settings.host_name, on_ends=wakeups.tell),
             incarnation=incarnation,
-            wakeups=Wakeups(settings.broker_url),
+            wakeups=wakeups,
             hands=hands,
             mirrors=mirrors,
             appserver=appserver,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from celery import Celery, bootsteps
+from vine import promise
 
 _EVENTS_SECONDS = 0.25
 _EVENTS_AT_ONCE = 500
@@ -32,8 +33,10 @@ class TakeHints(bootsteps.StartStopStep):  # type: ignore[misc]
         events = parent.event_dispatcher
         if events is None or parent.hub is None:
             return
-        # Each event would ask for a flush of its own as soon as the loop comes round.
-        events.on_send_buffered = None
+        # Each event would be sent as soon as the loop comes round. It still has to come round: a call's last event says
+        # that its slot is free, and a loop that had no slot for another message sleeps until somebody wakes it.
+        look_again = promise(lambda: None)
+        events.on_send_buffered = lambda: parent.hub.call_soon(look_again)
         events.buffer_limit = _EVENTS_AT_ONCE
         # Ends with the connection: Celery cancels what was registered between its start and its loop.
         parent.hub.call_repeatedly(_EVENTS_SECONDS, events.flush)

@@ -10,7 +10,7 @@ from shared.base.log import get_logger
 from shared.broker.names import AGENT_KIND
 from shared.journal import claims
 from shared.journal.append import Claim
-from shared.journal.claims import Denied
+from shared.journal.claims import Ask, Denied
 from shared.model.events import TERMINAL_WORDS
 from shared.model.rows import NewCallRow
 from workers.claim import CallStopped, Hand
@@ -53,8 +53,8 @@ class Caller:
             return True
         finally:
             worker.hands.end(hand)
-            # The scheduler waits for this call's terminal row, or for whoever takes it next.
-            if hand.claim is not None:
+            # Of a terminal row the writer has told already; a call that is left is waited for by whoever shows it.
+            if hand.claim is not None and not hand.claim.ended:
                 worker.wakeups.tell(hand.claim.run_id)
 
     def _claim(self, hand: Hand, call_id: str, request_id: str) -> Claim | Denied:
@@ -63,7 +63,7 @@ class Caller:
         while True:
             try:
                 # The same grant again gets the same fence: an answer that was lost costs nothing.
-                return claims.claim(worker.database, worker.incarnation.worker_id, call_id, request_id, hand.grant_id)
+                return worker.counter.ask(Ask(call_id, request_id, hand.grant_id))
             except StoreUnavailable:
                 if worker.stopping.wait(_RETRY_SECONDS) or time.monotonic() > give_up_at:
                     return Denied("store")

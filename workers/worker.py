@@ -8,12 +8,13 @@ from functools import lru_cache
 
 from shared.base.settings import Settings
 from shared.broker.wakeups import Wakeups
-from shared.journal import runs
+from shared.journal import claims, runs
 from shared.journal.append import Claim, JournalWriter
 from shared.journal.database import Database
 from shared.model.spec import RunSpec
 from workers.appserver.service import AppServerService
 from workers.claim import Hand, Hands
+from workers.counter import Counter
 from workers.incarnation import Incarnation
 from workers.progress import ProgressBoard
 from workers.worktrees.mirror import Mirrors
@@ -27,6 +28,7 @@ class Worker:
 
     Shape:
         hands: the calls in work; `hand(claim)` finds one's own, with its `should_stop`.
+        counter: where calls are asked for, many at once when many slots ask at the same moment.
         slots: as many as `concurrency`; a call runs while it holds one.
         stopping: set when the process is asked to end: nothing new is claimed.
         mirrors, appserver: this host's git mirrors and its one App Server, which starts when it is first needed.
@@ -46,6 +48,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.slots = threading.BoundedSemaphore(self.settings.concurrency)
+        self.counter = Counter(lambda asks: claims.claim_many(self.database, self.incarnation.worker_id, asks))
         # A run's spec never changes, and a thousand calls of one run need it once.
         self.load_spec = lru_cache(maxsize=_SPECS_KEPT)(self._load_spec)
 

@@ -13,7 +13,7 @@ import os
 import socket
 import uuid
 from base64 import b64encode
-from typing import Protocol
+from typing import Any, Protocol
 
 from shared.broker.names import TASK, readable, shadow_name, task_id
 
@@ -43,7 +43,7 @@ class Publication(Protocol):
 
 _NO_CONTINUATION = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 # Members that say nothing about a call.
-_HEADERS = {
+_HEADERS: dict[str, Any] = {
     "lang": "py", "task": TASK, "eta": None, "expires": None, "group": None, "group_index": None, "retries": 0,
     "timelimit": [None, None], "parent_id": None, "origin": f"gen{os.getpid()}@{socket.gethostname()}",
     "ignore_result": True, "replaced_task_nesting": 0, "stamped_headers": None, "stamps": {},

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from queue import SimpleQueue
 
@@ -54,13 +55,20 @@ class JournalWriter:
 
     Args:
         host: the farm host of a worker; its rows and effects name it.
+        on_ends: told, from the writer's thread, of runs in which claimed calls have just ended; must not block.
         give_up_seconds: how long a group is tried while Postgres is away.
     """
 
     def __init__(
-        self, database: Database, *, host: str | None = None, give_up_seconds: float = GIVE_UP_SECONDS
+        self,
+        database: Database,
+        *,
+        host: str | None = None,
+        give_up_seconds: float = GIVE_UP_SECONDS,
+        on_ends: Callable[[str], None] = lambda run_id: None,
     ) -> None:
         self._database = database
+        self._on_ends = on_ends
         self._connection = AppendConnection(database, host, give_up_seconds)
         self._queue = MemberQueue()
         self._answers: SimpleQueue[list[Pending]] = SimpleQueue()
@@ -125,6 +133,9 @@ class JournalWriter:
                 for item in group:
                     item.right.failed = True
                     item.outcome = item.outcome or StoreError(f"the journal writer failed: {error}")
+            # Whoever waits for an end elsewhere hears of it before this process's own callers go on.
+            for run_id in {item.encoded.run_id for item in group if _has_ended(item)}:
+                self._on_ends(run_id)
             # Woken callers keep the interpreter busy: when more is due, it is on its way before they hear.
             if self._queue.is_due():
                 self._answers.put(group)
@@ -183,8 +194,14 @@ def _settle(item: Pending, verdict: Verdict) -> bool:
         item.right.rows_written = verdict.count
     if isinstance(item.right, Claim) and item.encoded.sends:
         item.right.sent = True
+    if isinstance(item.right, Claim) and item.encoded.terminal:
+        item.right.ended = True
     item.outcome = Appended(verdict.seqs, _publications(item, verdict), verdict.withdrawn)
     return True
+
+
+def _has_ended(item: Pending) -> bool:
+    return isinstance(item.right, Claim) and item.right.ended and item.encoded.terminal
 
 
 def _answer(group: list[Pending]) -> None:

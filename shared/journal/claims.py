@@ -22,6 +22,7 @@ from shared.base.canonical import from_storable
 from shared.base.errors import RightLost
 from shared.journal.database import Database, retrying
 from shared.journal.members import Claim, RunLease
+from shared.journal.meta import WRITER
 from shared.journal.queries import claiming
 from shared.journal.queries.writing import CLAIM
 
@@ -56,19 +57,48 @@ class Freed:
     crashes: int
 
 
+@dataclass(frozen=True)
+class Ask:
+    """A call that a worker asks for. `grant_id` is of the worker's choice and names this one try to get it."""
+
+    call_id: str
+    request_id: str
+    grant_id: str
+
+
 def claim(database: Database, worker_id: str, call_id: str, request_id: str, grant_id: str) -> Claim | Denied:
-    """Ask for a call. The same `grant_id` asked again gets the same fence, so a lost answer is asked again.
+    """Ask for one call; as `claim_many`."""
+    [answer] = claim_many(database, worker_id, [Ask(call_id, request_id, grant_id)])
+    return answer
+
+
+def claim_many(database: Database, worker_id: str, asks: Sequence[Ask]) -> list[Claim | Denied]:
+    """Ask for calls in one transaction; the answers in the order of the asks.
+
+    The same `grant_id` asked again gets the same fence, so a lost answer is asked again.
 
     Raises:
-        StoreUnavailable: Postgres is away; whether it was granted is not known: ask again or let the heartbeat see it.
+        StoreUnavailable: Postgres is away; what was granted is not known: ask again or let the heartbeat see it.
     """
-    parameters = {"worker": worker_id, "call": call_id, "request": request_id, "grant": grant_id}
+    parameters = claim_parameters(worker_id, asks)
+    rows = retrying(lambda: database.fetch(CLAIM, parameters))
+    return [_answer(ask, row) for ask, row in zip(asks, rows, strict=True)]
 
-    [(denied, *granted, detail, prepared_at)] = retrying(lambda: database.fetch(CLAIM, parameters))
+
+def claim_parameters(worker_id: str, asks: Sequence[Ask]) -> dict[str, Any]:
+    """The parameters of the claim's statement."""
+    return {
+        "worker": worker_id, "writer": WRITER, "calls": [ask.call_id for ask in asks],
+        "requests": [ask.request_id for ask in asks], "grants": [ask.grant_id for ask in asks],
+    }  # fmt: skip
+
+
+def _answer(ask: Ask, row: tuple[Any, ...]) -> Claim | Denied:
+    denied, *granted, detail, prepared_at = row
     if denied is not None:
         return Denied(denied)
     return Claim(
-        call_id=call_id, request_id=request_id, grant_id=grant_id,
+        call_id=ask.call_id, request_id=ask.request_id, grant_id=ask.grant_id,
         prepared={} if detail is None else from_storable(detail), prepared_at=prepared_at,
         **dict(zip(_FIELDS, granted, strict=True)),
     )  # fmt: skip

@@ -18,13 +18,13 @@ from shared.model.rows import NewCallRow, NewEventRow
 
 @dataclass
 class Claim:
-    """The right to work on a call. Only the journal writer changes `rows_written` and `failed`.
+    """The right to work on a call. Only the journal writer changes `rows_written`, `ended` and `failed`.
 
     Shape: `sent` says that an earlier holder announced an effect on `sent_host`;
     `crashes` counts holders that died; `stop` why its run told it to end, when it was
-    granted; `prepared` is the detail of the attempt's
-    prepared row and `prepared_at` its time; `failed` that a row's fate is not known, so
-    that nothing more may be written under this claim.
+    granted; `prepared` is the detail of the attempt's prepared row and `prepared_at` its
+    time; `ended` that its terminal row is stored; `failed` that a row's fate is not known,
+    so that nothing more may be written under this claim.
     """
 
     call_id: str
@@ -48,6 +48,7 @@ class Claim:
     stop: str | None = None
     prepared: Mapping[str, Any] = field(default_factory=dict, repr=False)
     prepared_at: datetime | None = None
+    ended: bool = field(default=False, repr=False)
     failed: bool = field(default=False, repr=False)
 
 

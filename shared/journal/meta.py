@@ -22,7 +22,7 @@ from shared.base.errors import SchemaMismatch, StoreUnavailable, UsageError
 from shared.base.log import mask_url
 from shared.journal.history import check_history
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 # Rows say which program wrote them; an older writer than `min_writer` of the schema may not write.
 WRITER = 1
 OLDEST_SERVER = 170000
@@ -119,7 +119,24 @@ def check_server(cursor: Any) -> None:
             stored=version,
             needed=SCHEMA_VERSION,
         )
+    cursor.execute("select min_writer from farm_meta")
+    require_writer(cursor.fetchone()[0])
     check_history(cursor)
+
+
+def require_writer(oldest: int) -> None:
+    """Refuse to write where the schema asks for a newer program.
+
+    Raises:
+        SchemaMismatch: this program's rows are older than `oldest`, the `min_writer` of `farm_meta`.
+    """
+    if oldest > WRITER:
+        raise SchemaMismatch(
+            f"the journal takes rows of writer {oldest} and newer, and this program is writer {WRITER}; install the "
+            "newer program",
+            stored=oldest,
+            needed=WRITER,
+        )
 
 
 def _refuse_newer(version: int) -> None:

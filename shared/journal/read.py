@@ -69,8 +69,8 @@ def load_after(database: Database, run_id: str, after: int, limit: int = _PAGE_R
 
 
 def _page(database: Database, run_id: str, after: int, limit: int, *, with_results: bool) -> Page:
-    asked = {"run": run_id, "after": after, "limit": limit + 1}
-    found = _fetch(database, reading.PAGE_WITH_RESULTS if with_results else reading.PAGE, asked)
+    asked = {"run": run_id, "after": after, "limit": limit + 1, "results": with_results}
+    found = _fetch(database, reading.PAGE, asked)
     dense = [row for number, row in enumerate(found, after + 1) if row[_SEQ] == number]
     return Page([_row(row) for row in dense[:limit]], len(dense) > limit)
 

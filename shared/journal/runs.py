@@ -21,6 +21,7 @@ from shared.base.canonical import from_storable
 from shared.base.errors import RightLost, StoreError
 from shared.journal.database import Database, retrying
 from shared.journal.members import RunLease
+from shared.journal.meta import require_writer
 from shared.journal.queries import running
 from shared.journal.submit import Submitted, submit
 from shared.journal.tables import flow_sources, flow_specs
@@ -119,14 +120,16 @@ def take(database: Database, scheduler_id: str, limit: int, *, driven: Collectio
 
     Raises:
         RightLost: this scheduler was declared dead, or is draining.
+        SchemaMismatch: rows are to come from newer programs only.
     """
 
     def take_runs() -> list[TakenRun]:
         with database.transaction() as connection:
-            version = connection.execute(running.taker(), {"scheduler": scheduler_id}).scalar()
-            if version is None:
+            taker = connection.execute(running.taker(), {"scheduler": scheduler_id}).first()
+            if taker is None:
                 raise RightLost(f"scheduler {scheduler_id} is not up any more and takes no run")
-            wanted = {"limit": limit, "version": min(version, FORMAT), "scheduler": scheduler_id}
+            require_writer(taker.min_writer)
+            wanted = {"limit": limit, "version": min(taker.version, FORMAT), "scheduler": scheduler_id}
             wanted |= {"driven": None if driven is None else list(driven)}
             rows = connection.execute(running.runs_to_take(), wanted).all()
             taken = [_take(connection, scheduler_id, row) for row in rows]

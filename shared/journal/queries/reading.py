@@ -17,31 +17,14 @@ COLUMNS = (
     "result_bytes", "result_digest", "host", "written_at",
 )  # fmt: skip
 _LEAN_COLUMNS = ", ".join(f"c.{name}" for name in COLUMNS)
-_EVENT_COLUMNS = ", ".join(
-    f"e.{name}" if name in ("run_id", "seq", "path", "position", "kind", "label", "written_at") else "null"
-    for name in COLUMNS
-)
 _RESULT = "c.result, c.result_ref"
 _LEAN = "null::bytea, null::text"
 
 
-def _page(result: str) -> str:
-    # ONE statement for both tables: two would lose a row that commits between them (rules of the protocol 17).
-    return f"""
-        select * from (
-          (select false as is_event, null as op, {_LEAN_COLUMNS}, c.detail_json, {result}
-             from flow_calls c where c.run_id = %(run)s and c.seq > %(after)s and c.seq < {FOREIGN_SEQ_BASE}
-             order by c.seq limit %(limit)s)
-          union all
-          (select true, e.op, {_EVENT_COLUMNS}, e.payload_json, null, null
-             from flow_events e where e.run_id = %(run)s and e.seq > %(after)s and e.seq < {FOREIGN_SEQ_BASE}
-             order by e.seq limit %(limit)s)
-        ) p order by p.seq limit %(limit)s"""
-
-
-# Rows of a run after a seq, in order.
-PAGE_WITH_RESULTS = _page(_RESULT)
-PAGE = _page(_LEAN)
+# Rows of a run after a seq, in order; see the migration that makes the function.
+PAGE = f"""
+        select is_event, op, {", ".join(f'"{name}"' for name in COLUMNS)}, detail_json, result, result_ref
+        from crw_page(%(run)s, %(after)s, %(limit)s, %(results)s)"""
 
 # All rows of a call, with results.
 CALL_ROWS = f"""

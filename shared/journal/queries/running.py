@@ -41,7 +41,8 @@ def runs_of_keys() -> TextClause:
 def taker() -> TextClause:
     """Lock the scheduler that takes runs."""
     return text("""
-        select version from farm_schedulers where scheduler_id = :scheduler and state = 'up' for share""")
+        select s.version, m.min_writer from farm_schedulers s cross join farm_meta m
+        where s.scheduler_id = :scheduler and s.state = 'up' for share of s""")
 
 
 # Locks: runs, SKIP LOCKED; their state is in the WHERE of the locking statement. That a scheduler is dead or stopped

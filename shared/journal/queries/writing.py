@@ -25,11 +25,11 @@ select seq from (
 order by seq desc limit %(limit)s
 """
 
-# Locks: the worker's row FOR SHARE, the claim, the placement, the outbox row; see the migration.
+# Locks: the worker's row FOR SHARE, the claims by call id, the placements, the outbox rows; see the migrations.
 CLAIM = """
 select denied, (granted).run_id, (granted).node_id, (granted).kind, (granted).effect, (granted).path,
   (granted).position, (granted).attempt, (granted).fence, (granted).sent, (granted).sent_host, (granted).crashes,
   (granted).deadline_seconds, (granted).rows_written, (granted).role, (granted).label,
   (granted).stop, prepared_json, prepared_at
-from crw_claim(%(worker)s, %(call)s, %(request)s, %(grant)s)
+from crw_claims(%(worker)s, %(writer)s, %(calls)s::text[], %(requests)s::text[], %(grants)s::text[]) order by k
 """

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from shared.journal.append import Claim
+from shared.journal.claims import Ask, claim_parameters
 from shared.journal.encoding import encode
 from shared.journal.members import CallRows, Member, RunRows
 from shared.journal.parameters import append_parameters
@@ -48,7 +49,7 @@ class Session:
 
     def claim(self, worker: str, call_id: str, request_id: str, grant: str) -> tuple[Any, ...]:
         """Ask for a call: (reason against it or None, ...)."""
-        return self.run(CLAIM, {"worker": worker, "call": call_id, "request": request_id, "grant": grant})[0]
+        return self.run(CLAIM, claim_parameters(worker, [Ask(call_id, request_id, grant)]))[0]
 
     def commit(self) -> None:
         """End the transaction."""
