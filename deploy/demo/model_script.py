@@ -37,6 +37,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.base.canonical import digest_text
+from shared.model.packets import ASKED_NOW
 
 Step = dict[str, Any]
 Script = list[Step] | dict[str, Any]
@@ -70,6 +71,8 @@ def read_marker(text: str) -> Chosen | None:
     Raises:
         ValueError: the steps in the text are no JSON list.
     """
+    # A conversation that is told again holds the markers of its earlier prompts.
+    text = text.rpartition(ASKED_NOW)[2]
     named, start = _NAMED.search(text), text.find(_INLINE)
     # Steps may hold a text with a marker of its own, for a subagent: the first marker is the prompt's.
     if named and (start < 0 or named.start() < start):

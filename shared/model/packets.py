@@ -15,6 +15,8 @@ from typing import Any
 from shared.base.canonical import digest_json
 
 VERSION = 1
+# The last line of a conversation that is told again; the call's own prompt stands behind it.
+ASKED_NOW = "What is asked now:"
 _TAIL_LIMIT_CHARACTERS = 2048
 # A server takes an input of a mebibyte at most, and the call's own prompt comes behind the packet.
 CHECKPOINT_LIMIT_CHARACTERS = 200_000
@@ -163,7 +165,7 @@ def _checkpoint(data: Mapping[str, Any]) -> list[str]:
         lines += ["", "You were asked:", turn["input"], "You answered:", turn["answer"]]
     if data["node"]:
         lines += ["", "Your directory holds the files as that left them."]
-    return [*lines, "", "What is asked now:"]
+    return [*lines, "", ASKED_NOW]
 
 
 _TEMPLATES = {

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from deploy.demo.model_script import choose_script, fill_in, item_events, read_marker, response_item, step_items
+from shared.model import packets
 
 
 def _user(text: str) -> dict[str, Any]:
@@ -80,3 +81,8 @@ def test_deltas_make_up_the_whole_message() -> None:
     events = [event for event, _ in item_events({"msg": "abcdefg", "deltas": 3}, 0, "1_0")]
     assert "".join(event["delta"] for event in events if event["type"].endswith("delta")) == "abcdefg"
     assert events[-1]["type"] == "response.output_item.done"
+
+
+def test_of_a_conversation_that_is_told_again_only_what_is_asked_now_names_a_script() -> None:
+    told = packets.checkpoint([{"input": "Build. [[script:build]]", "answer": "built"}], node="n").render()
+    assert choose_script([_user(f"{told}\nMend. [[script:mend]]")]).key == "mend"
