@@ -17,6 +17,7 @@ from shared.journal.append import Claim
 from shared.model.boundary import Boundary
 from shared.model.call_state import CallState, begins_attempt, read_call_state
 from shared.model.events import TERMINAL_WORDS
+from shared.model.operation import parse_operation
 from shared.model.roles import Role
 from shared.model.rows import CallRow
 from shared.model.spec import RunSpec
@@ -51,6 +52,20 @@ class AgentCall:
     def state(self) -> CallState:
         """How far an earlier holder brought this attempt."""
         return read_call_state(self.rows)
+
+    @cached_property
+    def turns_before(self) -> int:
+        """The newest ordinal of a turn that earlier attempts sent: no later one repeats it."""
+        return max((turn[1] for row in self._earlier if (turn := parse_operation(row.operation))), default=0)
+
+    @cached_property
+    def creations_before(self) -> int:
+        """How many threads earlier attempts asked for."""
+        return sum(row.event in ("thread_requested", "fork_requested") for row in self._earlier)
+
+    @property
+    def _earlier(self) -> Sequence[CallRow]:
+        return [row for row in self.history if row.seq < self.rows[0].seq]
 
     @property
     def executes(self) -> bool:

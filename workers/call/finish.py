@@ -38,7 +38,8 @@ class Progressed:
         check: compares a restored worktree with what was restored; right before the first request and the first turn.
         opened: the connection on which `thread` was opened and its pair read back.
         stored: the thread that has had a turn, which a later server can load again.
-        creations, turns_sent: the newest ordinals; none is used for two sends.
+        creations, turns_sent: how many this attempt asked for; their ordinals go on behind those of earlier
+            attempts, so that none is used for two sends.
         losses: how often a server died under the call.
     """
 

@@ -143,7 +143,8 @@ def take_up(call: AgentCall, done: Progressed) -> SentTurn:
     state = call.state
     assert state.last_turn is not None
     done.turns += [told_end(turn) for turn in state.turns[:-1] if turn.ended is not None]
-    done.turns_sent, done.creations, done.losses = state.turns_sent, state.creations, state.cuts
+    done.turns_sent = state.turns_sent - call.turns_before
+    done.creations, done.losses = state.creations, state.cuts
     done.repair_used = state.repair_used
     done.conversation, done.checkpoint = recorded_conversation(call), recorded_checkpoint(call)
     done.repository = next((turn.repository for turn in state.turns if turn.repository is not None), None)

@@ -87,7 +87,7 @@ def plan_settings(call: AgentCall, directory: Path, ordinal: int = 1) -> ThreadS
         effort=role.effort,
         sandbox=role.sandbox,
         instructions=role.prompt,
-        source=thread_source(claim.run_id, claim.call_id, ordinal),
+        source=thread_source(claim.run_id, claim.call_id, call.creations_before + ordinal),
         network=role.network,
         auto_compact_token_limit=role.auto_compact_token_limit,
     )

@@ -64,6 +64,7 @@ def run_turn(
         NotSent, Refused: nothing was sent; among them TurnActive. BudgetSpent, RunStopping: its intent was refused.
         TurnLost: what came of it is not known. CallStopped: the claim was lost.
     """
+    ordinal += call.turns_before
     operation = turn_operation(call.claim.call_id, ordinal)
     nonce = secrets.token_hex(8)
     cwd = None if call.executes else str(directory)
