@@ -190,8 +190,12 @@ class Application:
         # A claim whose COMMIT was answered to nobody, or one that was let go while the database was away.
         # Not in the heartbeat's own thread: a release that has to wait must not delay a beat.
         def release() -> None:
-            released = claims.release_grant(self.worker.database, call_id, fence, grant_id)
-            log.warning("orphan_released" if released else "orphan_kept", call=call_id)
+            database = self.worker.database
+            released = claims.release_grant(database, call_id, fence, grant_id)
+            # What had sent something was given up over a row that could not be stored: it is looked up, by whoever
+            # is granted it next.
+            stranded = not released and claims.strand_grant(database, call_id, fence, grant_id)
+            log.warning("orphan_released" if released or stranded else "orphan_gone", call=call_id, sent=stranded)
 
         start_thread(release, f"release-{call_id}")
 

@@ -138,6 +138,22 @@ def release_grant(database: Database, call_id: str, fence: int, grant_id: str) -
     return retrying(give)
 
 
+def strand_grant(database: Database, call_id: str, fence: int, grant_id: str) -> bool:
+    """Let go of a claim that had sent something and that nobody here works on any more.
+
+    Its host looks up what came of it, this very worker perhaps; no crash is counted.
+    """
+
+    def give() -> bool:
+        with database.transaction() as connection:
+            right = {"call": call_id, "fence": fence, "grant": grant_id}
+            if connection.execute(claiming.claim_to_strand(), right).first() is None:
+                return False
+            return bool(free(connection, [call_id], crashes=0))
+
+    return retrying(give)
+
+
 def free_overdue(database: Database, grace_seconds: float) -> list[Freed]:
     """Take away the claims that are over their deadline by more than `grace_seconds`: their holder hangs."""
 

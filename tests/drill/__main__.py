@@ -17,7 +17,8 @@ from typing import Any
 
 from tests.drill.cells import Cell, boundaries, choose_real, make_cells, thin_out, written_words
 from tests.drill.nursery import ROOT
-from tests.drill.run import Outcome, run_cell
+from tests.drill.outcome import Outcome
+from tests.drill.run import run_cell
 from tests.drill.scenarios import make_scenarios
 from tests.drill.stage import Stage
 
@@ -31,13 +32,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.drill", description=__doc__)
     parser.add_argument("--cells", type=int, help="run no more than this many, evenly spread")
     parser.add_argument("--real", type=int, default=REAL_CELLS, help="how many run on the real App Server as well")
-    parser.add_argument("--only", help="run the cells whose name fits this pattern, for instance 'turn_*/*/kill'")
+    parser.add_argument(
+        "--only", action="append", help="run the cells whose name fits this pattern, for instance 'turn_*/*/kill'"
+    )
     parser.add_argument("--at-once", type=int, default=2, help="how many cells run at the same time")
     asked = parser.parse_args()
     words = written_words()
     cells = make_cells(words, make_scenarios(ROOT, ""))
     if asked.only:
-        cells = [cell for cell in cells if fnmatch.fnmatch(cell.name, asked.only)]
+        cells = [cell for cell in cells if any(fnmatch.fnmatch(cell.name, pattern) for pattern in asked.only)]
     cells = thin_out(cells, asked.cells or len(cells))
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="crw-drill-", dir=_fast_directory()) as directory:

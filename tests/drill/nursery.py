@@ -20,11 +20,14 @@ from typing import Any
 
 import scheduler.flow.silence
 import scheduler.lost_calls
+import scheduler.resume.proving
 import scheduler.service
 import workers.app
+import workers.call.leftovers
 import workers.ops.op
 from shared.base.command import die_with_parent
 from shared.base.crashpoint import arm
+from shared.base.errors import WorktreeError
 from shared.model import ops
 from workers.ops.noop import Noop
 
@@ -117,8 +120,14 @@ class Nursery:
         self._process.wait(10)
 
 
+def _refuse_to_remove(_git: Any, _mirror: Path, path: Path) -> None:
+    raise WorktreeError(f"{path} cannot be removed: something of it is in use", path=str(path))
+
+
 def _run_worker() -> int:
     workers.ops.op.register(Noop())
+    if "CRW_KEEP_DIRECTORIES" in os.environ:
+        workers.call.leftovers.remove_worktree = _refuse_to_remove
     return workers.app.main()
 
 
@@ -126,6 +135,7 @@ def _run_scheduler() -> int:
     ops.register(ops.NOOP)
     scheduler.flow.silence.LOOK_SECONDS = _LOOK_SECONDS
     scheduler.lost_calls.LOOK_SECONDS = _LOOK_SECONDS
+    scheduler.resume.proving._SILENT_SECONDS = _LOOK_SECONDS
     return scheduler.service.main()
 
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import signal
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import psutil
 
 from shared.base.canonical import digest_json
-from shared.journal import questions, runs
-from shared.journal.loss import lose_host
+from shared.journal import runs
 from tests.drill.cells import Boundary, Cell, Fault
-from tests.drill.invariants import Findings, check_invariants
+from tests.drill.invariants import check_invariants
+from tests.drill.mishaps import Mishaps
 from tests.drill.nursery import Child
+from tests.drill.outcome import Outcome
 from tests.drill.scenarios import Scenario, make_scenarios
 from tests.drill.sides import ROLES, FakeSide, RealSide, Side
 from tests.drill.stage import CellFarm, Stage, app_servers
@@ -28,6 +25,7 @@ from tests.waiting import wait_until
 DEADLINE_SECONDS = 60.0
 _FRAME_OF = {
     "thread_requested": "thread/start",
+    "fork_requested": "thread/fork",
     "turn_requested": "turn/start",
     "interrupt_requested": "turn/interrupt",
 }
@@ -38,28 +36,6 @@ _GATED_HOOK = """#!/bin/sh
 touch {place}/running
 while [ -e {place}/gate ]; do sleep 0.02; done
 """
-
-
-@dataclass
-class Outcome:
-    """How a cell ended. `reached`: its fault has struck; `digest` of the run's result."""
-
-    name: str
-    reached: bool = False
-    digest: str | None = None
-    seconds: float = 0.0
-    findings: Findings = field(default_factory=Findings)
-    error: str | None = None
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing is wrong."""
-        return self.reached and self.error is None and not self.findings.all
-
-    def why(self) -> str:
-        """What is wrong, in one line."""
-        said = self.findings.all if self.error is None else [self.error, *self.findings.all]
-        return "; ".join(said if self.reached else ["its point was never reached", *said])
 
 
 def run_cell(
@@ -98,9 +74,7 @@ class _CellRun:
         self._outcome = outcome
         self._place = farm.directory
         self._cancelled = scenario.cancel is None
-        self._elsewhere: Elsewhere | None = None
-        self._question: str | None = None
-        self._lost = False
+        self._mishaps = Mishaps(farm, scenario)
         self._over_at: float | None = None
         self.run_id = ""
 
@@ -119,17 +93,13 @@ class _CellRun:
         if self._scenario.lose_host_at is not None:
             wait_until(lambda: self._worker.stopped, DEADLINE_SECONDS, "the host to be lost")
             self._worker.kill()
-            self._lost = True
-            if self._scenario.recover:
-                self._elsewhere = self._open_elsewhere()
+            self._mishaps.lose_host(self.run_id)
             if self._scenario.give_up:
-                lose_host(self._farm.database, "h1")
                 self._worker = self._fork("worker", "h2")
         try:
             wait_until(self._step, DEADLINE_SECONDS, "the run to finish")
         finally:
-            if self._elsewhere is not None:
-                self._elsewhere.close()
+            self._mishaps.close()
 
     def look(self, expected: str | None) -> None:
         """Check everything there is to see."""
@@ -164,10 +134,13 @@ class _CellRun:
 
     def _fork(self, role: str, name: str, *, again: bool = False) -> Child:
         settings: dict[str, Any] = dict(self._side.settings()) if role == "worker" else {}
+        if self._scenario.keep_directories:
+            settings["keep_directories"] = 1
         cell = self._cell
-        if role == "worker" and not self._lost and self._scenario.lose_host_at is not None:
+        lost = self._mishaps.lost
+        if role == "worker" and not lost and self._scenario.lose_host_at is not None:
             settings["stop_at"] = self._scenario.lose_host_at
-        elif role == "scheduler" and not self._lost and self._scenario.lose_scheduler_at is not None:
+        elif role == "scheduler" and not lost and self._scenario.lose_scheduler_at is not None:
             pass
         elif cell is not None and cell.point is not None and cell.victim == role and not again:
             settings["cut_at" if cell.fault is Fault.CUT else "stop_at"] = cell.point
@@ -179,14 +152,19 @@ class _CellRun:
         """One look; whether the run has ended."""
         self._cancel_if_due()
         self._strike_if_due()
-        self._lose_scheduler_if_due()
-        if self._scenario.lose_host_at is not None and not self._worker.alive and self._host_may_return():
+        if self._mishaps.is_scheduler_due(self.run_id):
+            self._scheduler.kill()
+            if self._scenario.lose_host_too:
+                self._worker.kill()
+            self._mishaps.lose_scheduler(self.run_id)
+            self._scheduler = self._fork("scheduler", "s2")
+        self._mishaps.look(self.run_id)
+        loses_host = self._scenario.lose_host_at is not None or (self._scenario.lose_host_too and self._mishaps.lost)
+        if loses_host and not self._worker.alive and self._host_may_return():
             self._worker = self._fork("worker", "h1", again=not self._scenario.recover)
-        if self._elsewhere is not None and self._farm.call_rows(self.run_id, "outcome_unknown"):
-            self._elsewhere.close()
         state = runs.run_state(self._farm.database, self.run_id)
         ended = state is not None and state.state == "ended"
-        if not ended or (self._scenario.recover and not self._is_recovered()):
+        if not ended or (self._scenario.recover and not self._mishaps.is_recovered(self.run_id)):
             return False
         if self._cell is None or self._outcome.reached:
             return True
@@ -199,30 +177,10 @@ class _CellRun:
             self._outcome.reached = True
             self._strike(self._cell)
 
-    def _lose_scheduler_if_due(self) -> None:
-        row = self._scenario.lose_scheduler_at
-        if row is not None and not self._lost and self._farm.call_rows(self.run_id, row):
-            self._lost = True
-            self._scheduler.kill()
-            self._scheduler = self._fork("scheduler", "s2")
-
-    def _open_elsewhere(self) -> Elsewhere:
-        (started,) = self._farm.call_rows(self.run_id, "thread_started")
-        home = self._place / "state-h1" / "codex-home"
-        return Elsewhere(home / "thread-writer-locks" / f"{started.thread_id}.lock")
-
-    def _is_recovered(self) -> bool:
-        """Whether the host has said what became of its unknown call; asks it first."""
-        database = self._farm.database
-        if self._question is None:
-            (unknown,) = self._farm.call_rows(self.run_id, "outcome_unknown")
-            self._question = questions.ask(database, "h1", questions.RECOVER, self.run_id, unknown.call_id)
-        return questions.load_answer(database, self._question) is not None
-
     def _host_may_return(self) -> bool:
         if self._scenario.recover:
             return True
-        if self._cell is not None and self._cell.boundary is not Boundary.NEXT:
+        if self._scenario.lose_host_at and self._cell is not None and self._cell.boundary is not Boundary.NEXT:
             return self._outcome.reached
         return any(getattr(row, "kind", None) == "waiting_for_host" for row in self._farm.rows(self.run_id))
 
@@ -276,7 +234,7 @@ class _CellRun:
 
     def _replace(self, victim: Child) -> None:
         if victim is self._worker:
-            self._worker = self._fork("worker", "h1", again=True)
+            self._worker = self._fork("worker", victim.name.removeprefix("worker-"), again=True)
         else:
             self._scheduler = self._fork("scheduler", "s2", again=True)
 
@@ -290,25 +248,3 @@ class _CellRun:
         if self._scenario.recover:
             said["recovered"] = [row.event for row in self._farm.call_rows(self.run_id) if row.attempt == 1]
         return str(digest_json({**said, "tree": target}))
-
-
-class Elsewhere:
-    """A process outside the farm that has a thread open, until it is closed."""
-
-    def __init__(self, lock: Path) -> None:
-        self._held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-        self._open = True
-        wait_until(self._take, 10, "the dead host's server to let its thread go")
-
-    def close(self) -> None:
-        """Let the thread go."""
-        if self._open:
-            self._open = False
-            os.close(self._held)
-
-    def _take(self) -> bool:
-        try:
-            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

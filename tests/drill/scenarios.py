@@ -33,7 +33,10 @@ class Scenario:
         recover: the host comes back at once and finds the call's thread open elsewhere; when the run has
             ended, the call is looked up again.
         give_up: the host does not come back: it is given up, and another one is there.
-        lose_scheduler_at: the first scheduler is killed once this row is there.
+        lose_scheduler_at: the first scheduler is killed once there are `lose_scheduler_count` of this row.
+        lose_host_too: the worker is killed with it, and its host stays away until it is waited for.
+        tamper: meanwhile somebody writes into the node's worktree; `again` also into each that is restored.
+        keep_directories: the worker cannot remove the directories of calls.
         kinds: the rows it is there for; None for all that no other scenario is there for.
     """
 
@@ -46,6 +49,10 @@ class Scenario:
     recover: bool = False
     give_up: bool = False
     lose_scheduler_at: str | None = None
+    lose_scheduler_count: int = 1
+    lose_host_too: bool = False
+    tamper: str | None = None
+    keep_directories: bool = False
     kinds: frozenset[str] | None = None
 
 
@@ -130,6 +137,22 @@ async def main(flow, args):
     return (await flow.agent(args["build"], role="executor", node="n", schema={SCHEMA!r})).status
 """
 
+_TALK = f"""
+async def main(flow, args):
+    built = await flow.agent(args["build"], role="executor", node="n", schema={SCHEMA!r})
+    mended = await built.call(args["mend"], schema={SCHEMA!r})
+    await flow.sleep(args["pause"])
+    return [built["summary"], mended.status, mended.reason, mended.output]
+"""
+
+_LEFT = f"""
+async def main(flow, args):
+    said = await flow.agent(args["done"], role="reviewer", schema={SCHEMA!r})
+    await flow.sleep(1.0)
+    again = await flow.agent(args["build"], role="executor", node="n", schema={SCHEMA!r})
+    return [said["summary"], again["summary"]]
+"""
+
 _HELD = f"""
 async def main(flow, args):
     held = await flow.agent(
@@ -195,8 +218,18 @@ def make_scenarios(place: Path, head: str) -> dict[str, Scenario]:
         Scenario("unknown", _UNKNOWN, args, kinds=frozenset({"outcome_unknown"})),
         Scenario("cancel", _CANCEL, args, cancel="waits",
                  kinds=frozenset({"withdrawn", "cancel_waiting"})),
-        Scenario("given_up", _LOST, {**args, "done": args["build"]}, lose_host_at="after:turn_started", give_up=True,
-                 kinds=frozenset({"superseded"})),
+        Scenario("given_up", _TALK, {**args, "pause": 0}, lose_host_at="after:turn_started#2", give_up=True,
+                 kinds=frozenset({"superseded", "worktree_preserved", "worktree_restored", "conversation",
+                                  "checkpoint_started"})),
+        Scenario("tampered", _TALK, {**args, "pause": 1.0}, lose_scheduler_at="completed", lose_scheduler_count=2,
+                 tamper="once", kinds=frozenset({"fork_requested", "fork_started"})),
+        Scenario("mismatch", _TALK, {**args, "pause": 1.0}, lose_scheduler_at="completed", lose_scheduler_count=2,
+                 tamper="again", faults=({"method": "thread/fork", "do": "late", "seconds": 1.0, "times": 9},),
+                 kinds=frozenset({"escalation"})),
+        Scenario("waited_for", _LEFT, {**args, "done": args["done"]}, lose_scheduler_at="completed",
+                 lose_host_too=True, kinds=frozenset({"host_answered"})),
+        Scenario("left", _LEFT, args, lose_scheduler_at="completed", keep_directories=True,
+                 kinds=frozenset({"own_directory_kept"})),
         Scenario("held", _HELD, args, lose_scheduler_at="held", kinds=frozenset({"hold_cleared"})),
         Scenario("failing", _FAILING, args, kinds=frozenset({"ending"})),
         Scenario("recovered", _RECOVERED, args, lose_host_at="before:turn_ended", recover=True,

@@ -44,9 +44,11 @@ def remove_left(desk: Desk, call: AgentCall) -> None:
 
     Writes: `own_directory_kept` for one that cannot be removed.
     """
-    mark = (desk.host, call.claim.run_id, call.lineage)
+    # How many processes had driven the run before the one that opened this call.
+    earlier = int(call.prepared.detail.get("lineage") or 0)
+    mark = (desk.host, call.claim.run_id, earlier)
     with _lock:
-        if call.lineage < 2 or mark in _swept:
+        if not earlier or mark in _swept:
             return
         _swept.add(mark)
     worker, run = desk.worker, call.claim.run_id

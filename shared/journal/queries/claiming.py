@@ -84,6 +84,14 @@ def claim_to_release() -> TextClause:
           and state = 'claimed' and not sent for no key update""")
 
 
+# Locks: one claim; the right is in the WHERE of the locking statement.
+def claim_to_strand() -> TextClause:
+    """Lock a claim whose holder has lost sight of it after it had sent something."""
+    return text("""
+        select call_id from call_claims where call_id = :call and fence = :fence and grant_id = :grant
+          and state = 'claimed' and sent for no key update""")
+
+
 # Locks: nothing new; the claims are locked. The fence rises, so the old holder writes nothing any more.
 def free_claims() -> TextClause:
     """Take claims from their holder: open again, or stranded on the host where something was sent."""

@@ -73,3 +73,33 @@ def test_a_host_whose_disk_is_full_claims_nothing_and_goes_on_when_there_is_room
     end = farm.wait_finished(run_id, 60)
     assert end.data["result"] == [["completed", None, "one"], ["completed", None, "two"]]
     assert worker.alive
+
+
+@pytest.mark.req("RULE6", "RULE9", "A22")
+def test_a_disk_that_fills_up_under_a_turn_loses_no_call_and_sends_nothing_twice(
+    farm: Farm, tmp_path: Path, disk: Path
+) -> None:
+    hub, fake = make_bare_hub(tmp_path / "hub.git"), install(tmp_path)
+    worker = farm.start_worker("h1", state_dir=disk / "state", min_free_bytes=FLOOR_BYTES, **worker_settings(fake))
+    farm.wait_up(worker, farm.start_scheduler())
+    slow = prompt({"before": 2, "out": [{"exec": "head -c 200000 /dev/urandom > made.bin"}]}, say("one"))
+    # What a server cannot write down it does not tell of either: the call's own deadline ends the wait.
+    run_id = farm.submit(SCRIPT, {"asks": [slow, prompt(say("two"))], "deadline": 5}, **agent_spec(hub))
+    wait_until(lambda: farm.call_rows(run_id, "user_message_seen"), 30, "a turn")
+    filling = fill(disk)
+    ended = ("turn_ended", "held", "outcome_unknown")
+    wait_until(
+        lambda: farm.call_rows(run_id, *ended) or worker.said("claim_lost"), 110, "the turn to be seen ended, or left"
+    )
+    # A call whose work cannot be written down waits with it: nothing of it is dropped for want of room.
+    assert not farm.call_rows(run_id, "completed")
+    filling.unlink()
+    end = farm.wait_finished(run_id, 90)
+    assert end.data["status"] == "completed", end.data
+    first, second = end.data["result"]
+    assert first[:2] in (["held", "deadline"], ["outcome_unknown", "space_alarm"]), first
+    assert second[0] == "held", second
+    farm.check_rows(run_id)
+    asked = [frame["params"]["clientUserMessageId"] for frame in fake.requests("turn/start")]
+    assert len(asked) == len(set(asked)), "no turn was sent twice"
+    assert worker.alive

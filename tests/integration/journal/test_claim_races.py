@@ -199,6 +199,23 @@ def test_a_released_call_is_open_at_once_and_one_that_sent_something_is_not_rele
     assert states == {held.call_id: ("open", 0), sending.call_id: ("claimed", 0)}
 
 
+@pytest.mark.req("RULE22", "T33", "T35", "J09")
+def test_a_sent_call_that_its_worker_lost_sight_of_is_stranded_and_granted_to_its_host_again(farm: Farm) -> None:
+    worker, opened = farm.new_worker(), farm.open(farm.new_run())
+    held = farm.claim(worker, opened, "g1")
+    farm.writer.append(held, NewCallRow("turn_requested"))
+    # The row behind it cannot be stored: from here on nothing more is written under this right.
+    held.failed = True
+    with pytest.raises(RightLost):
+        farm.writer.append(held, NewCallRow("turn_requested"))
+    assert not claims.release_grant(farm.database, opened.call_id, held.fence, "g1")
+    assert claims.strand_grant(farm.database, opened.call_id, held.fence, "g1")
+    assert not claims.strand_grant(farm.database, opened.call_id, held.fence, "g1")
+    assert farm.ask(farm.new_worker("h2"), opened) == Denied("other_host")
+    again = farm.claim(worker, opened)
+    assert again.sent and again.crashes == 0 and again.fence > held.fence
+
+
 @pytest.mark.req("RULE29")
 def test_a_claim_far_over_its_deadline_is_taken_away(farm: Farm) -> None:
     held = farm.claim(farm.new_worker(), farm.open(farm.new_run(), deadline_seconds=0.05))

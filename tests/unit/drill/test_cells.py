@@ -8,7 +8,7 @@ from shared.model.events import ROW_KINDS
 from tests.drill.__main__ import AT_LEAST, make_report
 from tests.drill.cells import Boundary, Fault, boundaries, make_cells, thin_out, written_words
 from tests.drill.invariants import Asked, check_invariants
-from tests.drill.run import Outcome
+from tests.drill.outcome import Outcome
 from tests.drill.scenarios import make_scenarios
 
 SCENARIOS = make_scenarios(Path("/nowhere"), "0" * 40)
