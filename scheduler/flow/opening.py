@@ -163,7 +163,8 @@ class Positions:
             boundary = self.nodes.restore(ask.node, self.history.lineage, told, held, lost=decision.lost)
             if boundary is not None:
                 more["boundary"] = boundary.to_json()
-        if path.suffix is not None and ask.continues in self.history.threads:
+        earlier = self.history.threads if path.suffix is not None else self.history.copied
+        if ask.continues in earlier:
             more["context"] = {**detail["context"], "how": "fork"}
         prepared = NewCallRow("prepared", {**detail, **more}, role=ask.role, label=ask.label, commit_sha=ask.head)
         return OpenCall(

@@ -46,6 +46,7 @@ class History:
         resumes: how many of them were asked for.
         asked: whether one was asked for and the run has not ended since.
         threads: the threads that earlier processes' rows name.
+        copied: those that another run's rows name, which this one began with.
         worked: the nodes of which a worktree was made.
     """
 
@@ -56,6 +57,7 @@ class History:
         self.asked = False
         self.python: str | None = None
         self.threads: set[str] = set()
+        self.copied: set[str] = set()
         self.worked: set[str] = set()
         self._calls: dict[str, dict[int, list[CallRow]]] = defaultdict(dict)
         self._joins: dict[str, dict[int, EventRow]] = defaultdict(dict)
@@ -75,6 +77,9 @@ class History:
         self._calls[row.path].setdefault(row.position, []).append(row)
         if row.thread_id is not None:
             self.threads.add(row.thread_id)
+            if not self.lineage:
+                # Only copied rows come before the first process of a run.
+                self.copied.add(row.thread_id)
         if row.event == "placed" and row.node_id is not None and row.worktree_kind in NODE_KINDS:
             self.worked.add(row.node_id)
         # A call that was opened where a join had settled came later: the join was given up.

@@ -84,6 +84,7 @@ ROW_KINDS: dict[str, RowKind] = _table(
     RowKind("waiting_for_host", _F, "calls, or the proofs of a resume, wait for a host that is silent"),
     RowKind("host_answered", _F, "a host that a resume waited for said what is still there"),
     RowKind("cancel_waiting", _F, "the cancelled run waits for the ops named here"),
+    RowKind("forked", _R, "the run begins with rows of another: which run, where it was cut, and why there"),
     RowKind("started", _R, "a process began to drive the run: lineage, digests, backend"),
     RowKind("ending", _R, "the script is over and calls are still at work: how the run ends once they have ended"),
     RowKind("finished", _R, "the run ended: status, error_kind, result"),

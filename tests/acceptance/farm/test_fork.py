@@ -1,0 +1,54 @@
+"""A fork begins with what another run has proven, in worktrees of its own, and leaves the other as it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shared.model.rows import CallRow, EventRow
+from tests.acceptance.farm.agents import agent_spec
+from tests.acceptance.farm.test_host_loss import FLOW, arguments, crw, start
+from tests.farm import Farm
+from tests.repositories import git, make_bare_hub
+
+pytestmark = pytest.mark.timeout(240)
+
+
+def opened(farm: Farm, run_id: str) -> list[int]:
+    """The positions that the run itself opened: behind its own first start."""
+    rows = farm.rows(run_id)
+    began = next(row.seq for row in rows if isinstance(row, EventRow) and row.kind == "started")
+    return [row.position for row in rows if isinstance(row, CallRow) and row.event == "prepared" and row.seq > began]
+
+
+@pytest.mark.req("RULE16", "K42")
+def test_the_prefix_replays_and_the_rest_runs_live_in_a_fork_of_the_conversation(farm: Farm, tmp_path: Path):
+    hub = make_bare_hub(tmp_path / "hub.git")
+    worker, fake = start(farm, tmp_path, "h1")
+    farm.wait_up(farm.start_scheduler(), worker, deadline_seconds=60)
+    first = farm.submit(FLOW, arguments(), **agent_spec(hub))
+    result = farm.wait_finished(first, 60).data["result"]
+    before = farm.rows(first)
+    said = crw(farm, "flow", "fork", first, "--at", "main:3", "--key", "again", "--json")
+    assert said.returncode == 0, said.stderr
+    forked = json.loads(said.stdout)
+    assert (forked["created"], forked["calls"], forked["from"]) == (True, 2, first)
+    second = forked["run"]
+    end = farm.wait_finished(second, 90)
+    assert end.data["status"] == "completed", end.data
+    assert end.data["result"] == result and opened(farm, second) == [3, 4, 5, 6]
+    assert git(hub, "rev-parse", f"refs/heads/crw/{second}^{{tree}}") == result[2]
+    assert {row.call_id for row in farm.call_rows(first)}.isdisjoint({row.call_id for row in farm.call_rows(second)})
+    (conversation,) = farm.call_rows(second, "conversation")
+    assert conversation.detail["rung"] == "fork"
+    assert [row.worktree_kind for row in farm.call_rows(second, "placed")][-1] == "restore"
+    assert len(fake.requests("thread/fork")) == 1
+    farm.check_rows(second)
+    assert farm.rows(first) == before, "the other run is as it was"
+    again = json.loads(crw(farm, "flow", "fork", first, "--at", "main:3", "--key", "again", "--json").stdout)
+    assert (again["run"], again["created"]) == (second, False)
+    for at, words in (("main:9", "nothing recorded at main:9; it has main:1"), ("main", "no position")):
+        refused = crw(farm, "flow", "fork", first, "--at", at)
+        assert refused.returncode == 2 and words in refused.stderr
