@@ -2,7 +2,8 @@
 
 A prompt names its script: `[[script:NAME]]` a named one, `[[steps:[{...}, ...]]]` a
 JSON list of steps in the prompt itself (to the last `]]` of its line). The newest text
-with a marker decides; without one it is the script `default`. Step k answers the
+with a marker decides, and of one that tells a conversation only what is asked now;
+without one it is the script `default`. Step k answers the
 k-th request of a turn, the last step repeats. A script may also be
 `{"by_thread": true, "steps": [...]}`: then steps are counted over a thread's turns.
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from shared.base.errors import FlowError
 from shared.model.boundary import Boundary, HeldTree, boundary_of
-from shared.model.call_state import RECOVERY_HOLD
+from shared.model.call_state import RECOVERY_HOLD, RESTORE_MISMATCH
 from shared.model.events import TERMINAL_WORDS
 from shared.model.outcome import Ended, Status
 from shared.model.rows import CallRow
@@ -39,6 +39,8 @@ class Hold:
         """The hold that the end of a call makes; None when it makes none."""
         if ended.status not in _HOLDS:
             return None
+        if ended.reason == RESTORE_MISMATCH:
+            return cls(RESTORE_MISMATCH)
         if ended.status is Status.OUTCOME_UNKNOWN:
             return cls(RECOVERY_HOLD, ended.meta.call_id)
         if ended.reason == RECOVERY_HOLD:

@@ -16,6 +16,7 @@ from scheduler.resume.attempts import is_ended
 from scheduler.resume.decisions import Place
 from shared.base.errors import StoreError
 from shared.model.allocation import NODE_KINDS
+from shared.model.call_state import is_unknown_end
 from shared.model.events import ROW_KINDS, TERMINAL_WORDS
 from shared.model.position import parent_of
 from shared.model.rows import CallRow, EventRow, Row
@@ -159,7 +160,7 @@ class History:
         found = []
         for _, rows in self._all():
             end = next((row for row in reversed(rows) if row.event in TERMINAL_WORDS), None)
-            if end is not None and end.event == "outcome_unknown" and is_ended(rows):
+            if end is not None and is_unknown_end(end) and is_ended(rows):
                 found.append(end)
         return found
 

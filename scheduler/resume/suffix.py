@@ -20,6 +20,7 @@ from scheduler.resume.history import Recorded
 from shared.journal.members import EndedCall
 from shared.model.allocation import own_directory_of
 from shared.model.boundary import HeldTree
+from shared.model.call_state import is_unknown_end
 from shared.model.events import TERMINAL_WORDS
 from shared.model.rows import CallRow, NewCallRow
 
@@ -51,7 +52,8 @@ class Doomed:
     @property
     def unknown(self) -> bool:
         """Whether nobody knows what came of it: its end stays, and nothing runs in its place."""
-        return not self.at_work and _newest_end(self.rows) == "outcome_unknown"
+        end = _newest_end(self.rows)
+        return not self.at_work and end is not None and is_unknown_end(end)
 
     @property
     def to_supersede(self) -> bool:
@@ -113,5 +115,5 @@ def held_trees(doomed: Iterable[Doomed]) -> dict[str, list[HeldTree]]:
     return found
 
 
-def _newest_end(rows: Sequence[CallRow]) -> str | None:
-    return next((row.event for row in reversed(rows) if row.event in TERMINAL_WORDS), None)
+def _newest_end(rows: Sequence[CallRow]) -> CallRow | None:
+    return next((row for row in reversed(rows) if row.event in TERMINAL_WORDS), None)

@@ -37,7 +37,7 @@ from scheduler.resume.decisions import (
 )
 from scheduler.resume.differing import differing
 from scheduler.resume.held import decide_held
-from shared.model.call_state import begins_attempt
+from shared.model.call_state import begins_attempt, is_unknown_end
 from shared.model.events import TERMINAL_WORDS
 from shared.model.proof import HeldState, Verdict
 from shared.model.rows import CallRow
@@ -79,12 +79,15 @@ def walk(
     failed = broken or _other_input(rows, place, kind, detail, also)
     if failed is not None and failed.condition == "c" and not asked:
         return Mismatch(f"at {place_name(place)} {failed.sentence}", failed.differs)
-    if last is not None and last.event == "outcome_unknown":
+    if last is not None and is_unknown_end(last):
         return Stays(rows, failed)
     if failed is not None:
         return live_again(rows, failed)
     if last is None:
         return Attach(rows)
+    if last.event == "outcome_unknown":
+        said = "the worktree that was restored for it changed before its first turn"
+        return live_again(rows, Failed("g", place, said, facts={"hold": last.detail.get("reason")}))
     if last.event == "held":
         return _held(rows, last, place, holding)
     return Replay(rows)

@@ -23,6 +23,8 @@ from shared.model.rows import CallRow
 from shared.model.spec import RunSpec
 from workers.worker import Worker
 
+_OPENINGS = ("prepared", "hold_cleared")
+
 
 @dataclass(frozen=True)
 class AgentCall:
@@ -89,8 +91,9 @@ class AgentCall:
 
     @property
     def lineage(self) -> int:
-        """Which process of the run opened it, counted from 1."""
-        return int(self.prepared.detail.get("lineage") or 1)
+        """Which process of the run opened it, or let it go on in place: 0 the first, one more for each resume."""
+        told = [row.detail["lineage"] for row in self.rows if row.event in _OPENINGS and "lineage" in row.detail]
+        return int(told[-1]) if told else 0
 
     @property
     def earlier_pending(self) -> str | None:

@@ -44,11 +44,9 @@ def remove_left(desk: Desk, call: AgentCall) -> None:
 
     Writes: `own_directory_kept` for one that cannot be removed.
     """
-    # How many processes had driven the run before the one that opened this call.
-    earlier = int(call.prepared.detail.get("lineage") or 0)
-    mark = (desk.host, call.claim.run_id, earlier)
+    mark = (desk.host, call.claim.run_id, call.lineage)
     with _lock:
-        if not earlier or mark in _swept:
+        if call.lineage < 1 or mark in _swept:
             return
         _swept.add(mark)
     worker, run = desk.worker, call.claim.run_id

@@ -100,6 +100,7 @@ def _begin(desk: Desk, call: AgentCall, directories: Directories, done: Progress
     state = call.state
     if state.cleared is not None and state.placed is not None:
         desk.check_stop()
+        remove_left(desk, call)
         return go_on_in_place(desk, call, directories, done)
     if state.step in (Step.TURN_OPEN, Step.TURN_ENDED):
         # What was sent comes first, also for a call that should end: nothing is settled before it is.

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from deploy.embedded import Valkey
 from shared.base.errors import UsageError
+from shared.base.ids import request_id
 from shared.base.settings import CodexSettings, Settings
 from shared.journal import read
-from shared.journal.append import Claim, JournalWriter, OpenCall
+from shared.journal.append import Claim, EndedCall, JournalWriter, OpenCall, RunRows
 from shared.journal.database import Database
 from shared.journal.replay import read_call_result
+from shared.model.boundary import HeldTree, boundary_of
 from shared.model.outcome import Ended
 from shared.model.roles import Role, default_sandbox
 from shared.model.rows import CallRow, NewCallRow
@@ -155,6 +158,64 @@ class OneWorker:
             effect="executor" if role == "executor" else "reader",
             prepared=NewCallRow("prepared", prepared, role=role),
         )
+
+    def open_again(self, call: OpenCall, **detail: Any) -> OpenCall:
+        """The call's next attempt, as a suffix opens it: its last one is superseded first."""
+        last = self.rows(call)[-1]
+        if last.event != "superseded" and read_call_result(self.rows(call)) is not None:
+            row = NewCallRow("superseded", {"reason": "superseded_by_resume", "lineage": 1, "condition": "a"})
+            place = (call.path, call.position, call.kind, call.node_id)
+            ended = EndedCall(call.call_id, *place, last.request_id, last.attempt, row)
+            self._writer.submit(RunRows(self.lease, ended=(ended,))).result()
+        request = request_id(self.run_id, call.call_id, last.attempt + 1)
+        asked = {**call.prepared.detail, "lineage": 1, **detail}
+        again = replace(
+            call, attempt=last.attempt + 1, request_id=request, prepared=replace(call.prepared, detail=asked)
+        )
+        return self._open(again)
+
+    def clear_hold(self, call: OpenCall, **detail: Any) -> OpenCall:
+        """The held call goes on in place, as a resume lets it."""
+        last = self.rows(call)[-1]
+        assert last.event == "held", last.event
+        told = {
+            "lineage": 1,
+            "reason": last.detail["reason"],
+            "input_state": last.input_state,
+            "p_held": last.held_tree,
+            "of_attempt": last.attempt,
+            **detail,
+        }
+        cleared = NewCallRow("hold_cleared", told, role=call.prepared.role, input_state=told["input_state"])
+        return self._open(replace(call, attempt=last.attempt + 1, prepared=cleared))
+
+    def _open(self, call: OpenCall) -> OpenCall:
+        self._writer.submit(RunRows(self.lease, opens=(call,))).result()
+        return call
+
+    def boundary(self, *held: HeldTree, node: str = "n1") -> dict[str, Any]:
+        """What the scheduler would have the node restored to."""
+        left = boundary_of(read.load_node(self.database, self.run_id, node), 1, condition="c")
+        return replace(left, held=held).to_json()
+
+    def goes_on(self, call: OpenCall, **context: Any) -> dict[str, Any]:
+        """The context of a call that continues this one's conversation."""
+        ended = self.ended(call)
+        assert ended is not None
+        meta = ended.meta
+        return {
+            "kind": "continue", "call": call.call_id, "thread": meta.thread_id, "through_turn": meta.turn_id,
+            "host": meta.host, **context,
+        }  # fmt: skip
+
+    def move(self, host: str) -> None:
+        """The next worker is another host's, with a state directory and a home of its own."""
+        self.worker.appserver.stop()
+        self.worker.writer.close()
+        self.worker.database.close()
+        self.application.state.close()
+        state = self.settings.state_dir.parent / f"state-{host}"
+        self.application = Application(self.settings.model_copy(update={"host_name": host, "state_dir": state}))
 
     def work(self, call: OpenCall) -> Ended | None:
         """Claim a call and work on it as a message would make the worker do; how it ended."""

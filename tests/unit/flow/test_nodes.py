@@ -42,6 +42,15 @@ def test_an_unknown_call_puts_its_node_in_recovery_hold_and_so_do_those_that_mee
     assert Hold.of(met) == hold
 
 
+@pytest.mark.req("W10")
+def test_a_restored_worktree_that_changed_stops_its_node_with_that_reason_and_no_recovery():
+    reason = "restore_snapshot_mismatch"
+    hold = Hold.of(ended(Status.OUTCOME_UNKNOWN, reason=reason))
+    assert hold is not None and hold.detail() == {"reason": reason}
+    met = Ended(Status.HELD, None, hold.reason, Meta("d", "agent"), facts=hold.detail())
+    assert Hold.of(met) == hold, "each later call of the node says the same"
+
+
 def test_a_call_that_was_never_opened_leaves_its_node_as_it_was():
     nodes = Nodes()
     nodes.begin("a", "x")

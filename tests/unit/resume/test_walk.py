@@ -1,5 +1,7 @@
 """What a position does, given what was recorded at its place."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -233,6 +235,16 @@ def test_what_stands_behind_a_position_leaves_with_the_paths_opened_there_and_no
 def test_what_was_taken_back_is_not_left_for_the_script_to_come_to():
     history = History([*ended("superseded"), call_row(3, "withdrawn", position=2)])
     assert history.places_left() == [] and not history.has_call(PLACE)
+
+
+@pytest.mark.req("W09", "W10")
+def test_a_call_whose_restored_worktree_changed_runs_again_though_its_outcome_was_said_to_be_unknown():
+    rows = ended("outcome_unknown")
+    assert isinstance(walk(rows, PLACE, "agent", asks()), Stays)
+    rows[-1] = replace(rows[-1], detail={"reason": "restore_snapshot_mismatch"})
+    decision = walk(rows, PLACE, "agent", asks())
+    assert isinstance(decision, Live) and decision.because is not None and decision.because.condition == "g"
+    assert decision.attempt == 1 and History(rows).unknown_calls() == []
 
 
 @pytest.mark.req("RULE42")
