@@ -21,8 +21,6 @@ _TAIL_LIMIT_CHARACTERS = 2048
 # A server takes an input of a mebibyte at most, and the call's own prompt comes behind the packet.
 CHECKPOINT_LIMIT_CHARACTERS = 200_000
 _TURN_LIMIT_CHARACTERS = 40_000
-ASKED_NOW = "What is asked now:"
-"""The line behind which a checkpoint's own prompt stands: what is before it was asked earlier."""
 
 
 @dataclass(frozen=True)
