@@ -145,12 +145,22 @@ async def main(flow, args):
     return [built["summary"], mended.status, mended.reason, mended.output]
 """
 
+_PAUSED = f"""
+async def main(flow, args):
+    built = await flow.agent(args["build"], role="executor", node="n", schema={SCHEMA!r})
+    await flow.sleep(1.0)
+    mended = await built.call(args["mend"], schema={SCHEMA!r})
+    return [built["summary"], mended["summary"]]
+"""
+
 _LEFT = f"""
 async def main(flow, args):
     said = await flow.agent(args["done"], role="reviewer", schema={SCHEMA!r})
+    # A conversation that reads another head has a directory of its own for it.
+    told = await said.call(args["done"], head=args["head"], schema={SCHEMA!r})
     await flow.sleep(1.0)
     again = await flow.agent(args["build"], role="executor", node="n", schema={SCHEMA!r})
-    return [said["summary"], again["summary"]]
+    return [said["summary"], told["summary"], again["summary"]]
 """
 
 _HELD = f"""
@@ -226,9 +236,9 @@ def make_scenarios(place: Path, head: str) -> dict[str, Scenario]:
         Scenario("mismatch", _TALK, {**args, "pause": 1.0}, lose_scheduler_at="completed", lose_scheduler_count=2,
                  tamper="again", faults=({"method": "thread/fork", "do": "late", "seconds": 1.0, "times": 9},),
                  kinds=frozenset({"escalation"})),
-        Scenario("waited_for", _LEFT, {**args, "done": args["done"]}, lose_scheduler_at="completed",
-                 lose_host_too=True, kinds=frozenset({"host_answered"})),
-        Scenario("left", _LEFT, args, lose_scheduler_at="completed", keep_directories=True,
+        Scenario("waited_for", _PAUSED, args, lose_scheduler_at="completed", lose_host_too=True,
+                 kinds=frozenset({"host_answered"})),
+        Scenario("left", _LEFT, args, lose_scheduler_at="completed", lose_scheduler_count=2, keep_directories=True,
                  kinds=frozenset({"own_directory_kept"})),
         Scenario("held", _HELD, args, lose_scheduler_at="held", kinds=frozenset({"hold_cleared"})),
         Scenario("failing", _FAILING, args, kinds=frozenset({"ending"})),
