@@ -26,6 +26,7 @@ from scheduler.outgoing import Outgoing
 from scheduler.resume.proving import Proving
 from scheduler.stall import StallWatch
 from scheduler.sweeps.dead_schedulers import BurySchedulers
+from scheduler.sweeps.hand_over import HandOver
 from scheduler.sweeps.host_loss import LoseHosts
 from scheduler.sweeps.moving import MoveNodes
 from scheduler.sweeps.publish import PublishDue
@@ -71,6 +72,7 @@ class Scheduler:
         self._writer = JournalWriter(database)
         self._publisher = Publisher(broker_url)
         self._outgoing = Outgoing(self._publisher)
+        self._hand_over = HandOver(database, self._publisher, settings.calls_at_once, settings.sweep_seconds)
         self._wakeups = Wakeups(broker_url)
         services = RunServices(
             database=database,
@@ -78,6 +80,8 @@ class Scheduler:
             publish=self._outgoing.publish,
             tell=self._wakeups.tell,
             changes=self._changes,
+            calls_at_once=settings.calls_at_once,
+            on_held=self._hand_over.told,
             proofs=self._prover,
         )
         self._driving = Driving(
@@ -100,6 +104,7 @@ class Scheduler:
             The exit status: 0 after an ordered stop, 1 when a duty of this process broke.
         """
         sweeps = self._start_sweeps() if self._handed is None else []
+        self._hand_over.start()
         self._stall.start()
         await asyncio.to_thread(self._lease.start)
         # Subscribed before the first look: what is told from now on is heard.
@@ -118,6 +123,7 @@ class Scheduler:
         await self._give_back()
         for sweep in sweeps:
             sweep.stop()
+        self._hand_over.stop()
         await asyncio.to_thread(self._close)
         return 1 if broke else 0
 

@@ -90,13 +90,13 @@ class Acting:
     async def go_on(self, decision: GoOn, call: OpenCall) -> Rows:
         """Open the call's claim again, behind its own rows."""
         ends = self._inbox.expect(call.call_id, call.attempt, decision.rows)
-        self._dispatch.open(call)
+        self._dispatch.open(call, self._inbox.open_count)
         return await ends
 
     async def open(self, call: OpenCall) -> Rows:
         """Open a call and wait for its end."""
         ends = self._inbox.expect(call.call_id, call.attempt)
-        self._dispatch.open(call)
+        self._dispatch.open(call, self._inbox.open_count)
         return await ends
 
     async def end(self, call: EndedCall) -> Rows:

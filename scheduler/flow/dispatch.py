@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import partial
 
 from scheduler.flow.halt import Broken, Cancelled, Halt, Lost, Stopped
@@ -49,9 +50,14 @@ class Dispatch:
         self._ended: list[EndedCall] = []
         self._scheduled = False
 
-    def open(self, call: OpenCall) -> None:
-        """Open a call for the workers."""
-        self._opens.append(call)
+    def open(self, call: OpenCall, open_calls: int) -> None:
+        """Open a call for the workers; one above the run's share of the broker is held back.
+
+        Args:
+            open_calls: how many calls of the run have no end, this one included.
+        """
+        share = self._services.calls_at_once
+        self._opens.append(replace(call, held=True) if share is not None and open_calls > share else call)
         self._schedule()
 
     def end(self, call: EndedCall) -> None:
@@ -138,6 +144,8 @@ class Dispatch:
             publications = future.result().publications
             if publications:
                 self._services.publish(publications)
+            if any(call.held for call in member.opens):
+                self._services.on_held()
             if not member.ended:
                 return
         try:

@@ -71,6 +71,8 @@ class RunServices:
         proofs: makes who is asked whether recorded effects are still there; `rows` are the run's
             when it was loaded, `note` writes a row of the flow.
         inputs: facts that only an act outside the run changes, recorded with what rests on them.
+        calls_at_once: how many calls of one run may be on the broker; None for any number.
+        on_held: told when calls were opened that are held back from it; returns at once, from any thread.
     """
 
     database: Database
@@ -80,3 +82,5 @@ class RunServices:
     changes: Changes
     proofs: Proofs = nothing_to_prove
     inputs: Inputs | None = None
+    calls_at_once: int | None = None
+    on_held: Callable[[], None] = lambda: None

@@ -63,6 +63,11 @@ class Inbox:
         """The calls without an end."""
         return list(self._rows)
 
+    @property
+    def open_count(self) -> int:
+        """How many calls have no end."""
+        return len(self._rows)
+
     def expect(self, call_id: str, attempt: int = 0, before: Rows = ()) -> asyncio.Future[Rows]:
         """The rows of a call at the end of an attempt that is about to be opened.
 

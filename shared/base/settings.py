@@ -100,6 +100,9 @@ class Settings(BaseSettings):
     labels: list[str] = Field(default_factory=list, description="what this host offers; runs may ask for one")
     concurrency: int = Field(default=4, ge=1, le=256, description="calls at once in the worker")
     max_runs: int = Field(default=200, ge=1, description="runs one scheduler drives at once")
+    calls_at_once: int = Field(
+        default=100, ge=1, description="calls of one run that wait on the broker at once; the others follow in turns"
+    )
     setup: str | None = Field(default=None, description="command that prepares each fresh worktree and checkout")
     setup_timeout_seconds: Seconds = Field(default=900.0, description="how long `setup` may take")
     verify_timeout_seconds: Seconds = Field(default=3600.0, description="how long a verify command may take")

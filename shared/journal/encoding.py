@@ -105,6 +105,7 @@ def _encode_run(member: RunRows) -> Encoded:
         made.opens.append({
             **_place(opening), "run": made.run_id, "effect": opening.effect, "pin": opening.pin_host,
             "role": row.get("role"), "label": row.get("label"), "deadline": opening.deadline_seconds,
+            "held": opening.held,
         })  # fmt: skip
     # `withdrawn` rows are written by the database itself.
     withdrawn = ("withdrawn",) if member.withdraw else ()

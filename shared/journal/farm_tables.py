@@ -136,6 +136,8 @@ outbox = Table(
     int_column("tries"),
 )
 Index("outbox_due", outbox.c.not_before)
+Index("outbox_held", outbox.c.run_id, postgresql_where=text("not_before = 'infinity'"))
+Index("outbox_published", outbox.c.run_id, postgresql_where=text("not_before < 'infinity'"))
 
 host_questions = Table(
     "host_questions",

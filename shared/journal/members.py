@@ -68,7 +68,8 @@ class OpenCall:
     """A call to be opened for the workers: its claim, its outbox row and its `prepared` row.
 
     Shape: `effect` is `executor`, `reader` or `op`; `pin_host` the host whose App
-    Server has the thread this call continues.
+    Server has the thread this call continues; `held` keeps it off the broker until its
+    run's share has room.
     """
 
     call_id: str
@@ -82,6 +83,7 @@ class OpenCall:
     prepared: NewCallRow
     pin_host: str | None = None
     deadline_seconds: float | None = None
+    held: bool = False
 
 
 @dataclass(frozen=True)

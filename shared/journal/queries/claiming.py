@@ -1,4 +1,4 @@
-"""Statements of claims and the outbox outside the hot path."""
+"""Statements of claims outside the hot path."""
 
 from __future__ import annotations
 
@@ -9,26 +9,6 @@ from sqlalchemy import TextClause, text
 QUEUE = """case when coalesce(case when c.state = 'stranded' then c.sent_host end, c.pin_host, p.host) is not null
     then 'host.' || coalesce(case when c.state = 'stranded' then c.sent_host end, c.pin_host, p.host)
   when r.host_label is not null then 'farm.' || r.host_label else 'farm' end"""
-
-
-# Locks: outbox rows (SKIP LOCKED: two publishers take disjoint rows and none waits). Commit, then send: the row stays
-# and comes due again after 30 s, 60 s, ... 15 min until somebody claims the call.
-def take_due() -> TextClause:
-    """Outbox rows whose time has come, with the queue each call belongs to now."""
-    return text(f"""
-        with due as (
-          select o.call_id from outbox o where o.not_before <= clock_timestamp()
-          order by o.not_before limit :limit for update skip locked
-        ), taken as (
-          update outbox o set tries = o.tries + 1,
-            not_before = clock_timestamp() + least(interval '15 min', interval '30 s' * power(2, least(o.tries, 8)))
-          from due where o.call_id = due.call_id returning o.call_id, o.request_id, o.tries
-        )
-        select t.call_id, t.request_id, t.tries, {QUEUE} as queue, c.run_id, c.kind, c.role, c.node_id, c.label
-        from taken t join call_claims c on c.call_id = t.call_id join flow_runs r on r.run_id = c.run_id
-          left join node_placements p on p.run_id = c.run_id and p.node_id = c.node_id
-        where c.state in ('open', 'stranded')
-        order by t.call_id""")
 
 
 # Locks nothing: a hint for a worker with a free slot and no message; the claim judges.
