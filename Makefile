@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := build/peers
 
-.PHONY: demo test lint contract drill soak bench clean
+.PHONY: demo demo-crash test lint contract drill soak bench clean
 # How long faults strike in the soak, and over how many calls.
 MINUTES ?= 15
 POSITIONS ?= 2000
@@ -18,6 +18,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 # The main job on services that it starts and stops itself.
 demo: $(VENV)/.installed
 	$(BIN)/crw demo
+
+# The same while a worker, the scheduler and a whole host die under it: ends with the same trees, or fails.
+demo-crash: $(VENV)/.installed
+	$(BIN)/crw demo --crash
 
 test: $(VENV)/.installed lint
 	$(BIN)/python -m pytest -n 4 --dist worksteal

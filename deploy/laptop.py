@@ -153,6 +153,11 @@ class Laptop:
         child.start()
         return child
 
+    def kill(self, child: Child) -> None:
+        """SIGKILL to one process, which is not missed from then on."""
+        self._children.remove(child)
+        child.kill()
+
     def start_flower(self, environment: Mapping[str, str], flower: FlowerSettings, password: str) -> str:
         """Start Flower on its configured port, or on a free one when that is taken. Returns its address."""
         # Kept open here as well: a Flower that is started again serves the same port.

@@ -121,6 +121,12 @@ class Child:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
 
+    def kill(self) -> None:
+        """SIGKILL to the process alone: what it started is left to its own devices, as after a crash."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
     def stop(self, grace_seconds: float) -> None:
         """End the process: SIGTERM, the grace, then SIGKILL to all that is left of its group."""
         if self._process is None:

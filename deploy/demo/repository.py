@@ -84,6 +84,11 @@ def read_commit(repository: Path, reference: str) -> str:
     return _git(repository, "rev-parse", "--verify", f"{reference}^{{commit}}").strip()
 
 
+def read_tree(repository: Path, reference: str) -> str:
+    """The tree of the commit a reference names."""
+    return _git(repository, "rev-parse", "--verify", f"{reference}^{{tree}}").strip()
+
+
 def _git(directory: Path, *arguments: str) -> str:
     # A user's own hooks, templates and signing must not reach the demo, nor may a surrounding repository's variables.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
