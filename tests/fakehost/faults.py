@@ -13,6 +13,7 @@ that method must have come to this process before (default 0), `times` (default 
     die_after   do it, end before the answer goes out
     die_answered  do it, answer, end
     garbage     write a line that is no JSON and one of 2 MiB, then do it
+    alter       do it with these members of `params` instead of the ones that were sent
     deaf        stop reading for `seconds`
 """
 

@@ -96,6 +96,8 @@ class Host:
         elif fault["do"] == "deaf":
             # Blocks the loop on purpose: a process that reads nothing.
             time.sleep(fault["seconds"])
+        elif fault["do"] == "alter":
+            frame = {**frame, "params": {**frame["params"], **fault["params"]}}
         answer = self._perform(frame)
         if fault["do"] == "die_after":
             await asyncio.sleep(fault.get("seconds", 0))

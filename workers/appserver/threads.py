@@ -172,7 +172,7 @@ class Threads:
         self, thread_id: str, last_turn_id: str, wanted: ThreadSettings, before_send: BeforeSend | None = None
     ) -> Thread:
         """Make a thread that begins with another's turns up to and with `last_turn_id`. Raises as `start` does."""
-        origin = {"threadId": thread_id, "lastTurnId": last_turn_id, "excludeTurns": True}
+        origin = {"threadId": thread_id, "lastTurnId": last_turn_id, "excludeTurns": True, "ephemeral": False}
         params = {**_params(wanted), **origin, "threadSource": wanted.source}
         return self._make("thread/fork", params, wanted, before_send)
 

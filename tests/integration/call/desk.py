@@ -71,7 +71,10 @@ class OneWorker:
         self.database = Database(database_url, process="test")
         self._writer = JournalWriter(self.database)
         self.farm = Farm(self.database, self._writer)
-        roles = {name: Role(name, "gpt-test", "low", default_sandbox(name), "") for name in ("executor", "reviewer")}
+        roles = {
+            name: Role(name, "gpt-test", "low", default_sandbox(name), "")
+            for name in ("executor", "reviewer", "architect")
+        }
         self.base = git(self.hub, "rev-parse", "main")
         self.lease = self.farm.new_run(hub=str(self.hub), base=self.base, roles=roles, **spec)
         self.run_id = self.lease.run_id

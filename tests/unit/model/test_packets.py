@@ -34,3 +34,15 @@ def test_the_other_packets_say_what_they_are_about():
     assert "deadline" in packets.go_on("deadline").render()
     said = packets.checkpoint([{"input": "plan", "answer": {"nodes": 1}}]).render()
     assert "plan" in said and '{"nodes": 1}' in said
+
+
+@pytest.mark.req("R35")
+def test_a_checkpoint_is_bounded_and_keeps_the_first_turn_and_the_newest():
+    turns = [{"input": f"ask {number} " + "x" * 1000, "answer": "y" * 1000} for number in range(50)]
+    packet = packets.checkpoint(turns, limit=10_000)
+    said = packet.render()
+    assert len(said) < 12_000 and packet.data["omitted"] == 46
+    assert said.index("ask 0 ") < said.index("(46 turns are left out here.)") < said.index("ask 49 ")
+    long = packets.checkpoint([{"input": "x" * 900_000, "answer": "y"}]).render()
+    assert len(long) < packets.CHECKPOINT_LIMIT_CHARACTERS and "characters left out" in long
+    assert packets.checkpoint([], node="n1").render().strip().endswith(packets.ASKED_NOW)
