@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -11,36 +10,13 @@ import pytest
 from shared.base.errors import Refused
 from tests.contract.hosts import TURN_SECONDS, ContractHost, final
 from workers.appserver import AppServerConnection, Thread
+from workers.appserver.listing import walk_threads
 
 _LANES = 7
 
 
-def _walk(connection: AppServerConnection, limit: int = 2, **params: Any) -> Iterator[dict[str, Any]]:
-    """Every entry once, page by page, without loss.
-
-    A cursor is a time and a page begins after it, so threads of the same time as a page's
-    last one are skipped: of the same second in the default order, of the same millisecond
-    in this one. So each page begins a millisecond early, and what is known is passed over.
-    """
-    seen: set[str] = set()
-    cursor: str | None = None
-    while True:
-        page = connection.request("thread/list", {**params, "sortKey": "updated_at", "limit": limit, "cursor": cursor})
-        yield from (entry for entry in page["data"] if entry["id"] not in seen)
-        seen |= {entry["id"] for entry in page["data"]}
-        if page.get("nextCursor") is None:
-            return
-        following = _a_millisecond_early(page["nextCursor"])
-        if following == cursor:
-            # More threads of one millisecond than a page holds.
-            limit *= 2
-        cursor = following
-
-
-def _a_millisecond_early(cursor: str) -> str:
-    """The newest come first: earlier in the list is later in time."""
-    moment = datetime.fromisoformat(cursor) + timedelta(milliseconds=1)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _walk(connection: AppServerConnection, limit: int = 2, **params: Any) -> Iterator[Mapping[str, Any]]:
+    return walk_threads(connection.request, limit=limit, **params)
 
 
 def _made_at_once(host: ContractHost, cwd: str) -> list[Thread]:

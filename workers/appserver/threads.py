@@ -9,16 +9,16 @@ Source: App Server document, "The App Server backend"; facts of the App Server, 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shared.base.errors import EchoMismatch
 from workers.appserver.instructions import load_instructions
+from workers.appserver.listing import walk_loaded, walk_threads
 from workers.appserver.rpc import BeforeSend, Rpc
 
-_PAGE_THREADS = 100
 _SANDBOX_TYPES = {
     "read-only": "readOnly",
     "workspace-write": "workspaceWrite",
@@ -212,20 +212,11 @@ class Threads:
         Raises:
             NotSent, Refused, AnswerLost.
         """
-        listed = self._pages("thread/list", {"cwd": cwd, "sortKey": "updated_at", "limit": _PAGE_THREADS})
-        found = [str(entry.get("id")) for entry in listed]
-        found += [str(entry) for entry in self._pages("thread/loaded/list", {})]
-        return list(dict.fromkeys(found))
+        found = [str(entry["id"]) for entry in walk_threads(self._ask, cwd=cwd)]
+        return list(dict.fromkeys([*found, *walk_loaded(self._ask)]))
 
-    def _pages(self, method: str, params: Mapping[str, Any]) -> Iterator[Any]:
-        cursor, seen = None, set[str]()
-        while True:
-            result = self._rpc.request(method, {**params, **({"cursor": cursor} if cursor else {})})
-            yield from result.get("data") or []
-            cursor = result.get("nextCursor")
-            if not cursor or str(cursor) in seen:
-                return
-            seen.add(str(cursor))
+    def _ask(self, method: str, params: dict[str, Any]) -> Mapping[str, Any]:
+        return self._rpc.request(method, params)
 
     def _make(
         self,

@@ -9,9 +9,11 @@ Source: App Server document, "The App Server backend"; journal document, "Held c
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from shared.base.errors import AnswerLost, NotSent, Refused, Unreadable, WorktreeError
 from shared.model.rows import NewCallRow
-from workers.appserver import AppServerConnection, Thread, pick_answer, why_gone
+from workers.appserver import AppServerConnection, Thread, pick_answer, thread_source, why_gone
 from workers.call.answer import judge_answer
 from workers.call.checkpoint import may_be_told, take_checkpoint, tell_checkpoint
 from workers.call.context import AgentCall
@@ -24,6 +26,7 @@ from workers.call.settle import Held, Next, Unproven, look_up_after_end, settle
 from workers.call.thread import open_thread
 from workers.call.turn import TurnLost, run_turn
 from workers.claim import CallStopped
+from workers.reconcile import archive_orphans
 
 _OPENINGS = 3
 _SERVER_ENDED = "the App Server ended"
@@ -67,6 +70,8 @@ def open_conversation(desk: Desk, call: AgentCall, done: Progressed) -> None:
         try:
             done.thread = _open_on(desk, call, done, connection)
             done.opened = connection
+            if lost is not None:
+                _put_orphans_aside(call, done.place.path, connection, done.thread)
             return
         except AnswerLost as error:
             lost = error
@@ -80,6 +85,13 @@ def open_conversation(desk: Desk, call: AgentCall, done: Progressed) -> None:
                 raise
             take_checkpoint(desk, call, done, gone)
     raise Held(f"host_infra_{lost.reason if lost else 'refused'}", str(lost or "the conversation cannot be opened"))
+
+
+def _put_orphans_aside(call: AgentCall, directory: Path, connection: AppServerConnection, used: Thread) -> None:
+    """A request without an answer may have made a thread: on a server that still lives it would stay for ever."""
+    marks = thread_source(call.claim.run_id, call.claim.call_id, 1).rpartition("/")[0] + "/"
+    through_turn = call.context.get("through_turn")
+    archive_orphans(connection, marks, str(directory), used.id, str(through_turn) if through_turn else None)
 
 
 def _open_on(desk: Desk, call: AgentCall, done: Progressed, connection: AppServerConnection) -> Thread:

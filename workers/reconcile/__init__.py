@@ -23,10 +23,12 @@ settled conflicts of the interrupted, the acknowledged and the empty turn.
 from workers.reconcile.creations import Creation, find_creations, find_fork
 from workers.reconcile.evidence import is_delivered, why_unproven
 from workers.reconcile.lookup import Sighting, find_turn, look_up, read_operations, take_thread
+from workers.reconcile.orphans import archive_orphans
 
 __all__ = [
     "Creation",
     "Sighting",
+    "archive_orphans",
     "find_creations",
     "find_fork",
     "find_turn",

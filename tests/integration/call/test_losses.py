@@ -130,3 +130,18 @@ def test_a_cancelled_run_s_sent_turn_is_looked_up_before_its_call_ends(one: OneW
     ended: Ended | None = one.work(call)
     assert ended is not None and (ended.status, ended.reason) == (Status.HELD, "cancel")
     assert detail_of(one, call, "turn_ended")["cut"] and one.sent("turn/start") == 1
+
+
+@pytest.mark.req("A18", "K15", "K16")
+def test_a_thread_whose_creation_was_not_answered_is_made_again_and_the_first_one_is_put_aside(one: OneWorker) -> None:
+    one.fake.write_faults({"method": "thread/start", "do": "drop", "once": True})
+    call = one.open(prompt(DONE))
+    ended = one.work(call)
+    assert ended is not None and ended.status is Status.COMPLETED
+    sources = [frame["params"]["threadSource"] for frame in one.fake.requests("thread/start")]
+    assert sources == [f"crw:{one.run_id}/{call.call_id}/{number}" for number in (1, 2)]
+    # It has had no turn, so only the memory of the server that made it tells of it.
+    assert one.sent("thread/loaded/list") >= 1
+    (aside,) = one.fake.requests("thread/archive")
+    assert aside["params"]["threadId"] != ended.meta.thread_id
+    assert one.sent("turn/start") == 1
