@@ -95,9 +95,10 @@ class Lease:
             if silence > LOOP_SILENCE_SECONDS:
                 if trouble != "loop":
                     log.error("loop_blocked", seconds=round(silence), at=where_it_stands(self._loop_thread))
-                trouble = "loop"
-                if silence > LOOP_SILENCE_SECONDS + _BLOCKED_LEASES * self._lease_seconds:
+                # At the second look: a process that was frozen as a whole finds its loop silent at its first.
+                elif silence > LOOP_SILENCE_SECONDS + _BLOCKED_LEASES * self._lease_seconds:
                     self._on_blocked()
+                trouble = "loop"
                 continue
             try:
                 alive = self._beat()

@@ -49,3 +49,17 @@ def test_a_loop_that_stands_still_does_not_keep_its_lease(database: Database, mo
 
     wait_until(tick_until_lost, 5, "the loss to be told")
     lease.stop()
+
+
+@pytest.mark.req("RULE24", "RULE29")
+def test_a_loop_that_does_not_come_back_is_told_once_its_lease_has_run_out(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(lease_module, "LOOP_SILENCE_SECONDS", 0.3)
+    blocked = threading.Event()
+    lease = Lease(database, LEASE_SECONDS, lambda: None, blocked.set)
+    lease.tick()
+    lease.start()
+    wait_until(blocked.is_set, 5, "the silence of the loop to be told")
+    assert hosts.suspects_schedulers(database), "it was told before the lease had run out"
+    lease.stop()
