@@ -25,6 +25,7 @@ import scheduler.service
 import workers.app
 import workers.call.leftovers
 import workers.ops.op
+import workers.reconcile.lookup
 from shared.base.command import die_with_parent
 from shared.base.crashpoint import arm
 from shared.base.errors import WorktreeError
@@ -32,7 +33,8 @@ from shared.model import ops
 from workers.ops.noop import Noop
 
 ROOT = Path(__file__).resolve().parents[2]
-# A run says after ten seconds which silent host it waits for; a drill has no patience.
+# A run says after ten seconds which silent host it waits for, a worker asks for five after a thread that is open
+# elsewhere; a drill has no patience.
 _LOOK_SECONDS = 0.5
 _SEED = {"PYTHONHASHSEED": "0"}
 
@@ -126,6 +128,7 @@ def _refuse_to_remove(_git: Any, _mirror: Path, path: Path) -> None:
 
 def _run_worker() -> int:
     workers.ops.op.register(Noop())
+    workers.reconcile.lookup._BUSY_SECONDS = _LOOK_SECONDS
     if "CRW_KEEP_DIRECTORIES" in os.environ:
         workers.call.leftovers.remove_worktree = _refuse_to_remove
     return workers.app.main()
