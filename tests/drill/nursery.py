@@ -160,7 +160,9 @@ def _become(request: Mapping[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["env"])
     arm(os.environ)
-    sys.argv = sys.orig_argv = [request["role"]]
+    sys.argv = [request["role"]]
+    # What starts another process like this one.
+    sys.orig_argv = [sys.executable, "-m", f"tests.farm_{request['role']}"]
     status = 1
     try:
         status = _MAINS[request["role"]]()
