@@ -76,6 +76,11 @@ def _check_sources(spec: RunSpec, sources: Sources) -> None:
         raise UsageError(f"an edited script is no resume: {words}; {_NEW_RUN}")
 
 
+def can_resume(state: RunState) -> bool:
+    """Whether a resume would open the run again, as it stands: nobody drives it, is to drive it or is stopping it."""
+    return state.state == "ended" or state.stop == "pause" or (state.state == "quarantined" and state.stop is None)
+
+
 def resume_run(database: Database, state: RunState, given: Given) -> Reopened:
     """Queue a run again, for a scheduler that walks it.
 

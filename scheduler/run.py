@@ -20,14 +20,12 @@ from scheduler.flow.acting import Acting
 from scheduler.flow.api import Flow
 from scheduler.flow.deciding import Deciding
 from scheduler.flow.dispatch import Dispatch
+from scheduler.flow.driving import drive_word, run_script, unknown_nodes
 from scheduler.flow.ending import CANCELLED, End, end_of_script, mismatch_end, recorded_end, started_row
 from scheduler.flow.halt import Broken, Cancelled, Halt, Lost, Mismatched, Over
 from scheduler.flow.halting import HaltingProver
-from scheduler.flow.joins import without_exit
 from scheduler.flow.nodes import Nodes
 from scheduler.flow.opening import Positions
-from scheduler.flow.path import Path, enter_path
-from scheduler.flow.result import as_data
 from scheduler.flow.script import Script
 from scheduler.flow.services import Changes, RunServices, Watch
 from scheduler.flow.silence import Silence
@@ -38,14 +36,11 @@ from scheduler.lost_calls import LostCalls
 from scheduler.resume.history import History
 from shared.base.errors import RightLost, RowRefused
 from shared.base.log import get_logger
-from shared.broker.names import AGENT_KIND
 from shared.journal.append import RunLease, RunRows
 from shared.journal.claims import open_calls
 from shared.journal.database import Database, clock
 from shared.journal.read import Page, load, load_after
 from shared.journal.runs import load_source, load_spec, run_state, set_stop
-from shared.model.ops import writes_node
-from shared.model.position import ROOT_PATH
 from shared.model.rows import NewEventRow, Row
 from shared.model.spec import RunSpec
 
@@ -273,38 +268,3 @@ class _Drive:
     def _duty_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._halt.stop(Broken(error))
-
-
-async def run_script(script: Script, flow: Flow, positions: Positions) -> Any:
-    """What the script's `main` returns, as JSON data."""
-    enter_path(Path(ROOT_PATH))
-    return await without_exit(_load_and_call(script, flow, positions))
-
-
-async def _load_and_call(script: Script, flow: Flow, positions: Positions) -> Any:
-    main = script.load()
-    result = as_data(await main(flow, flow.args))
-    await positions.deciding.end()
-    return result
-
-
-def drive_word(resumes: int, history: History) -> str:
-    """How a process comes to drive a run: `start`, `resume` when one was asked for that nobody began, or `takeover`.
-
-    Args:
-        resumes: how many were asked for.
-    """
-    if resumes > history.resumes:
-        return "resume"
-    return "takeover" if history.lineage else "start"
-
-
-def unknown_nodes(history: History, spec: RunSpec) -> dict[str, str]:
-    """Node -> a call that wrote it and whose outcome nobody knows."""
-    found: dict[str, str] = {}
-    for row in history.unknown_calls():
-        role = spec.roles.get(row.role or "")
-        writes = role.writes if row.kind == AGENT_KIND and role is not None else writes_node(row.kind)
-        if writes and row.node_id is not None:
-            found[row.node_id] = row.call_id
-    return found

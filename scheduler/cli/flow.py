@@ -16,6 +16,7 @@ _COMMANDS = {
     "result": ("scheduler.cli.flow_result", "print what a run's script returned"),
     "resume": ("scheduler.cli.flow_resume", "go on with a run that ended or stopped"),
     "fork": ("scheduler.cli.flow_fork", "start a new run from what another one has proven"),
+    "explain": ("scheduler.cli.flow_explain", "say why each position replayed or ran"),
     "recover": ("scheduler.cli.flow_recover", "settle a call whose outcome is unknown, by proof"),
     "cancel": ("scheduler.cli.flow_cancel", "stop a run"),
     "clean": ("scheduler.cli.flow_clean", "remove what an ended run left behind"),

@@ -9,10 +9,17 @@ import click
 from scheduler.cli.flow_result import exit_status, outcome_record, print_outcome
 from scheduler.cli.flow_watch import watch_run
 from scheduler.cli.options import json_option, parse_arguments, run_argument
-from scheduler.cli.output import record, say
+from scheduler.cli.output import draw, record, say
+from scheduler.cli.render_plan import plan_lines, plan_record, plan_table
 from scheduler.client import Farm
-from scheduler.resuming import Given
+from scheduler.preview import preview
+from scheduler.resuming import Given, can_resume, check_same, why_not
+from shared.base.errors import UsageError
 from shared.base.ids import RunId
+from shared.journal.runs import load_spec
+
+# How long a plan waits for a host that does not say what is still there; its positions wait in the plan as well.
+_PATIENCE_SECONDS = 10.0
 
 
 @click.command("resume")
@@ -21,6 +28,7 @@ from shared.base.ids import RunId
 @click.option("--repo", metavar="PATH|URL", help="The run's repository; only compared.")
 @click.option("--args", "arguments", metavar="JSON", help="The run's arguments; only compared.")
 @click.option("--args-file", type=click.Path(path_type=Path), metavar="FILE", help="The same from a file.")
+@click.option("--plan", is_flag=True, help="Only say what would replay, go on, run live or stay held, and its cost.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for the end.")
 @click.option("--watch", is_flag=True, help="Follow the run to its end, also one that is being driven.")
 @json_option
@@ -30,6 +38,7 @@ def command(
     repo: str | None,
     arguments: str | None,
     args_file: Path | None,
+    plan: bool,
     no_wait: bool,
     watch: bool,
     as_json: bool,
@@ -41,6 +50,7 @@ def command(
     exit status is 0 when the script came to its end and 1 otherwise.
 
     \b
+    crw flow resume RUN --plan
     crw flow resume RUN
     crw flow resume RUN my_flow.py --args-file args.json --watch
     crw flow resume RUN --no-wait
@@ -49,6 +59,8 @@ def command(
         raise click.UsageError("--no-wait and --watch are both given; keep one of them")
     wants_args = arguments is not None or args_file is not None
     given = Given(script, (lambda: parse_arguments(arguments, args_file)) if wants_args else None, repo)
+    if plan:
+        return _plan(run, given, as_json)
     with Farm(process="cli") as farm:
         after = farm.resume(run, given, attach=watch)
         if no_wait:
@@ -65,3 +77,21 @@ def command(
     elif not as_json:
         print_outcome(outcome, as_json=False)
     return exit_status(outcome)
+
+
+def _plan(run: RunId, given: Given, as_json: bool) -> int:
+    with Farm(process="cli") as farm:
+        state = farm.state(run)
+        check_same(load_spec(farm.database, run), given)
+        if not can_resume(state):
+            raise UsageError(why_not(farm.database, state))
+        plan = preview(farm.database, state, farm.tell, _PATIENCE_SECONDS)
+    if as_json:
+        record(plan_record(run, plan))
+        return 0
+    say("\n".join(plan_lines(plan)))
+    table = plan_table(plan, whole=False)
+    if table.rows:
+        say()
+        draw(table)
+    return 0

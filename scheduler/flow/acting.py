@@ -12,7 +12,7 @@ from typing import Protocol
 
 from scheduler.flow.dispatch import Dispatch
 from scheduler.flow.waiting import Inbox, Rows
-from scheduler.resume.decisions import Attach, GoOn, Replay, Stays
+from scheduler.resume.decisions import Attach, GoOn, Live, Replay, Stays
 from scheduler.resume.suffix import Doomed
 from shared.journal.append import EndedCall, OpenCall
 from shared.model.rows import NewCallRow, NewEventRow
@@ -39,11 +39,11 @@ class Acts(Protocol):
         """The rows of a held call at its next end."""
         ...
 
-    async def open(self, call: OpenCall) -> Rows:
+    async def open(self, call: OpenCall, decision: Live) -> Rows:
         """The rows of a call that workers are asked for, at its end."""
         ...
 
-    async def end(self, call: EndedCall) -> Rows:
+    async def end(self, call: EndedCall, decision: Live) -> Rows:
         """The rows of a call that ends as it begins."""
         ...
 
@@ -93,13 +93,13 @@ class Acting:
         self._dispatch.open(call, self._inbox.open_count)
         return await ends
 
-    async def open(self, call: OpenCall) -> Rows:
+    async def open(self, call: OpenCall, decision: Live) -> Rows:
         """Open a call and wait for its end."""
         ends = self._inbox.expect(call.call_id, call.attempt)
         self._dispatch.open(call, self._inbox.open_count)
         return await ends
 
-    async def end(self, call: EndedCall) -> Rows:
+    async def end(self, call: EndedCall, decision: Live) -> Rows:
         """Append a call that ends as it begins: one row that is both."""
         ends = self._inbox.expect(call.call_id, call.attempt)
         self._dispatch.end(call)

@@ -53,6 +53,9 @@ async def run_join(positions: Positions, what: str, items: Mapping[str, Awaitabl
         await _all_ended(tasks.values())
         positions.halt.check()
         errors = {key: error for key, task in tasks.items() if (error := task.exception()) is not None}
+        # No failure of an item: its path came to a stand, and so does this one.
+        for stand in (error for error in errors.values() if not isinstance(error, Exception)):
+            raise stand
         results = {key: task.result() for key, task in tasks.items() if key not in errors}
         settled = await _settle(positions, path, place, what, results, errors)
     finally:

@@ -145,7 +145,7 @@ class Positions:
             if ask.answer is not None:
                 row = await self.acts.answer(ask.answer)
                 return await self._write_end(decision, ask, place, detail, row)
-            return await self.acts.open(self._opening(decision, ask, path, place, detail))
+            return await self.acts.open(self._opening(decision, ask, path, place, detail), decision)
         if isinstance(decision, GoOn):
             return await self.acts.go_on(decision, self._going_on(decision, ask))
         if isinstance(decision, Attach):
@@ -196,7 +196,8 @@ class Positions:
         call, request = self._ids(place, decision)
         members = {**detail, "lineage": self.history.lineage, **row.detail}
         whole = NewCallRow(row.event, members, role=row.role, label=row.label, commit_sha=ask.head, result=row.result)
-        return await self.acts.end(EndedCall(call, *place, ask.kind, ask.node, request, decision.attempt, whole))
+        ended = EndedCall(call, *place, ask.kind, ask.node, request, decision.attempt, whole)
+        return await self.acts.end(ended, decision)
 
     def _ids(self, place: Place, decision: Live) -> tuple[str, str]:
         call = ids.call_id(self.run_id, *place)

@@ -179,7 +179,7 @@ class Field:
         try:
             if during is not None:
                 await during(ears)
-            await asyncio.wait_for(run, 20)
+            await asyncio.wait_for(run, 30)
         finally:
             run.cancel()
             await asyncio.gather(run, return_exceptions=True)

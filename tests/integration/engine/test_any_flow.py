@@ -1,13 +1,17 @@
 """Whatever a flow looks like and wherever its scheduler dies, its result is the same and no call opens twice."""
 
+import asyncio
 import itertools
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.integration.engine.hands import echo
+from scheduler.planning import plan_resume
+from shared.journal import runs
+from tests.integration.engine.hands import echo, ended
 from tests.integration.engine.test_takeover import interrupt
+from tests.integration.engine.verdicts import GONE, Verdicts
 
 # The script walks a tree that is its argument: ops, sequences and joins in any shape.
 SCRIPT = """
@@ -65,3 +69,56 @@ def test_a_run_that_was_taken_over_ends_as_one_that_was_not(field, tree, answere
     assert field.end(run_id)["result"] == expected(tree)
     assert len(field.calls(run_id, "prepared")) == len(field.calls(run_id, "completed")) == count(tree)
     assert len(field.events(run_id, "log")) == count(tree)
+
+
+def recorded_places(field, run_id):
+    return sorted({f"{row.path}:{row.position}" for row in field.calls(run_id, "prepared")})
+
+
+def ran_live(field, run_id, lineage, recorded):
+    rows = [*field.calls(run_id, "prepared"), *field.calls(run_id, "hold_cleared")]
+    here = {f"{row.path}:{row.position}" for row in rows if row.detail["lineage"] == lineage}
+    return sorted(here & set(recorded))
+
+
+@pytest.mark.req("R20", "R21", "R40", "R52")
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    tree=trees,
+    answered=st.integers(0, 10),
+    holds=st.sets(st.integers(0, 8), max_size=2),
+    lost=st.sets(st.integers(0, 40), max_size=2),
+)
+def test_a_resume_runs_live_what_its_plan_says_and_comes_to_the_undisturbed_result(field, tree, answered, holds, lost):
+    """Any flow, any crash point, any effects that are gone and calls that were held."""
+    run_id = field.submit(SCRIPT, tree)
+    number, total = itertools.count(), count(tree)
+    field.proofs = Verdicts()
+
+    def some(prepared):
+        at = next(number)
+        if at >= answered:
+            return None
+        return ended("held", "quota") if at in holds else echo(prepared)
+
+    whole = answered >= total
+    if whole:
+        field.drive(some)
+        field.resume(run_id)
+    else:
+        done = lambda: len(field.calls(run_id, "completed")) + len(field.calls(run_id, "held")) == answered  # noqa: E731
+        interrupt(field, run_id, some, done)
+    recorded = recorded_places(field, run_id)
+    # What is open now may have its end by the time it is resumed: only of what had one is anything said to be gone.
+    done_places = sorted({f"{row.path}:{row.position}" for row in field.calls(run_id, "completed")})
+    verdicts = Verdicts({done_places[at % len(done_places)]: GONE for at in lost if done_places})
+    spec = runs.load_spec(field.database, run_id)
+    sources = {name: runs.load_source(field.database, digest) for name, digest in spec.sources.items()}
+    rows = field.rows(run_id)
+    plan = asyncio.run(plan_resume(run_id, spec, sources, rows, verdicts, asked=whole))
+    assert field.rows(run_id) == rows
+    field.proofs = verdicts
+    field.drive()
+    assert field.end(run_id)["result"] == expected(tree)
+    going_on = [one.to_json()["position"] for one in plan.positions if one.decision == "go_on"]
+    assert ran_live(field, run_id, 1, recorded) == sorted([*plan.live(), *going_on])

@@ -30,7 +30,7 @@ def test_the_commands_are_those_that_the_design_names():
         "host ls", "host login", *(f"host {name}" for name in ("drain", "undrain", "lost")),
         "db upgrade", "db accept-history",
         *(f"flow {name}" for name in ("start", "batch", "check", "ps", "show", "watch", "result")),
-        *(f"flow {name}" for name in ("resume", "fork", "recover", "cancel", "clean")),
+        *(f"flow {name}" for name in ("resume", "explain", "fork", "recover", "cancel", "clean")),
     }  # fmt: skip
 
 
