@@ -46,7 +46,7 @@ def fan_out(bench: Bench) -> list[Figure]:
     return [
         ratio(
             "fanout_vs_celery", ours, celery, bar=0.5, at_least=True, unit=unit,
-            limits="Postgres works on the same cores: a commit for each claim, a share of one for each row",
+            limits="Postgres works on the same cores: a share of a commit for each claim and each row",
         ),
         ratio(
             "fanout_vs_dbos", ours, dbos, bar=3.5, at_least=True, unit=unit,

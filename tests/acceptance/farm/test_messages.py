@@ -30,14 +30,15 @@ def test_a_broker_that_is_flushed_again_and_again_changes_nothing(farm: Farm):
 def test_a_broker_that_is_killed_and_comes_back_changes_nothing(farm: Farm):
     worker, scheduler = farm.start_worker("h1"), farm.start_scheduler()
     farm.wait_up(worker, scheduler)
-    run_id = farm.submit(LANES, {"lanes": 3, "steps": 6, "seconds": 0.2})
+    run_id = farm.submit(LANES, {"lanes": 3, "steps": 12, "seconds": 0.2})
     wait_until(lambda: farm.call_rows(run_id, "completed"), 20, "progress")
     farm.valkey.kill()
-    at_kill = len(farm.call_rows(run_id, "completed"))
+    # On a busy machine this process may come back when nearly all is done: more than all is nothing to wait for.
+    enough = min(len(farm.call_rows(run_id, "completed")) + 4, 3 * 12)
     # Workers with free slots ask the journal: work goes on while the broker is away.
-    wait_until(lambda: len(farm.call_rows(run_id, "completed")) >= at_kill + 4, 40, "progress without a broker")
+    wait_until(lambda: len(farm.call_rows(run_id, "completed")) >= enough, 40, "progress without a broker")
     farm.valkey.start()
-    check_lanes(farm, run_id, 3, 6)
+    check_lanes(farm, run_id, 3, 12)
     assert worker.alive and scheduler.alive
 
 
@@ -93,11 +94,11 @@ def test_an_outage_of_the_database_kills_nobody(farm: Farm):
 def test_a_broker_that_freezes_and_thaws_changes_nothing(farm: Farm):
     worker, scheduler = farm.start_worker("h1"), farm.start_scheduler()
     farm.wait_up(worker, scheduler)
-    run_id = farm.submit(LANES, {"lanes": 2, "steps": 6, "seconds": 0.2})
+    run_id = farm.submit(LANES, {"lanes": 2, "steps": 8, "seconds": 0.2})
     wait_until(lambda: farm.call_rows(run_id, "completed"), 20, "progress")
     farm.valkey.freeze()
-    at_freeze = len(farm.call_rows(run_id, "completed"))
-    wait_until(lambda: len(farm.call_rows(run_id, "completed")) >= at_freeze + 2, 60, "progress without a broker")
+    enough = min(len(farm.call_rows(run_id, "completed")) + 2, 2 * 8)
+    wait_until(lambda: len(farm.call_rows(run_id, "completed")) >= enough, 60, "progress without a broker")
     farm.valkey.thaw()
-    check_lanes(farm, run_id, 2, 6)
+    check_lanes(farm, run_id, 2, 8)
     assert worker.alive and scheduler.alive
