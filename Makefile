@@ -37,8 +37,9 @@ contract: $(VENV)/.installed
 	$(BIN)/python -m tests.contract
 
 # Every row kind, every boundary, every fault: what dies there changes no result; build/drill.json.
+# HOST=other: and each time the first host is lost with its state directory, and another one goes on.
 drill: $(VENV)/.installed
-	$(BIN)/python -m tests.drill
+	$(BIN)/python -m tests.drill $(if $(HOST),--host $(HOST))
 
 # A farm under load while everything of it is killed at random; build/soak.json. make soak MINUTES=2 POSITIONS=200
 soak: $(VENV)/.installed

@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.drill.cells import Cell, boundaries, choose_real, make_cells, thin_out, written_words
+from tests.drill.cells import Cell, boundaries, choose_movable, choose_real, make_cells, thin_out, written_words
 from tests.drill.nursery import ROOT
 from tests.drill.outcome import Outcome
 from tests.drill.run import run_cell
@@ -35,23 +35,34 @@ def main() -> int:
     parser.add_argument(
         "--only", action="append", help="run the cells whose name fits this pattern, for instance 'turn_*/*/kill'"
     )
+    parser.add_argument(
+        "--host",
+        choices=("same", "other"),
+        default="same",
+        help="other: after each fault the first host is given up with its state directory, and another one goes on",
+    )
     parser.add_argument("--at-once", type=int, default=2, help="how many cells run at the same time")
     asked = parser.parse_args()
-    words = written_words()
-    cells = make_cells(words, make_scenarios(ROOT, ""))
+    elsewhere = asked.host == "other"
+    scenarios = make_scenarios(ROOT, "")
+    cells = make_cells(written_words(), scenarios)
+    if elsewhere:
+        cells = choose_movable(cells, scenarios)
     if asked.only:
         cells = [cell for cell in cells if any(fnmatch.fnmatch(cell.name, pattern) for pattern in asked.only)]
     cells = thin_out(cells, asked.cells or len(cells))
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="crw-drill-", dir=_fast_directory()) as directory:
         with closing(Stage(Path(directory))) as stage:
-            outcomes = run_cells(stage, cells, asked.at_once)
-            real = run_cells(stage, choose_real(cells, asked.real), asked.at_once, real=True)
+            outcomes = run_cells(stage, cells, asked.at_once, elsewhere=elsewhere)
+            sample = [] if elsewhere else choose_real(cells, asked.real)
+            real = run_cells(stage, sample, asked.at_once, real=True)
         _keep_failed(Path(directory), [*outcomes, *real])
-    report = make_report(cells, outcomes, real, whole=not (asked.only or asked.cells))
+    report = make_report(cells, outcomes, real, whole=not (asked.only or asked.cells or elsewhere))
     report["seconds"] = round(time.monotonic() - started, 1)
     REPORT.parent.mkdir(exist_ok=True)
-    REPORT.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    where = REPORT.with_stem("drill-other-host") if elsewhere else REPORT
+    where.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(json.dumps({name: value for name, value in report.items() if name != "failed"}))
     return 0 if report["ok"] else 1
 
@@ -62,7 +73,9 @@ def _fast_directory() -> Path | None:
     return memory if memory.is_dir() and shutil.disk_usage(memory).free > 2 << 30 else None
 
 
-def run_cells(stage: Stage, cells: Sequence[Cell], at_once: int, *, real: bool = False) -> list[Outcome]:
+def run_cells(
+    stage: Stage, cells: Sequence[Cell], at_once: int, *, real: bool = False, elsewhere: bool = False
+) -> list[Outcome]:
     """Each scenario undisturbed, then its cells held against it."""
     with ThreadPoolExecutor(at_once) as pool:
         scenarios = list(dict.fromkeys(cell.scenario for cell in cells))
@@ -73,7 +86,7 @@ def run_cells(stage: Stage, cells: Sequence[Cell], at_once: int, *, real: bool =
             _say(outcome)
 
         def run(cell: Cell) -> Outcome:
-            outcome = run_cell(stage, cell.scenario, cell, plain[cell.scenario].digest, real=real)
+            outcome = run_cell(stage, cell.scenario, cell, plain[cell.scenario].digest, real=real, elsewhere=elsewhere)
             _say(outcome)
             return outcome
 

@@ -100,6 +100,11 @@ def choose_real(cells: Iterable[Cell], count: int) -> list[Cell]:
     return thin_out(possible, count)
 
 
+def choose_movable(cells: Iterable[Cell], scenarios: Mapping[str, Scenario]) -> list[Cell]:
+    """The cells whose flow can go on elsewhere at any point: those that lose no host or scheduler of their own."""
+    return [cell for cell in cells if not scenarios[cell.scenario].has_mishap]
+
+
 def make_cells(words: Iterable[str], scenarios: Mapping[str, Scenario]) -> list[Cell]:
     """All cells, in the order of the table of row kinds."""
     chosen = set(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import time
 from contextlib import suppress
@@ -10,7 +11,7 @@ from typing import Any
 import psutil
 
 from shared.base.canonical import digest_json
-from shared.journal import runs
+from shared.journal import loss, runs
 from tests.drill.cells import Boundary, Cell, Fault
 from tests.drill.invariants import check_invariants
 from tests.drill.mishaps import Mishaps
@@ -39,16 +40,26 @@ while [ -e {place}/gate ]; do sleep 0.02; done
 
 
 def run_cell(
-    stage: Stage, scenario_name: str, cell: Cell | None, expected: str | None, *, real: bool = False
+    stage: Stage,
+    scenario_name: str,
+    cell: Cell | None,
+    expected: str | None,
+    *,
+    real: bool = False,
+    elsewhere: bool = False,
 ) -> Outcome:
-    """Run a cell, or the undisturbed flow without one."""
+    """Run a cell, or the undisturbed flow without one.
+
+    Args:
+        elsewhere: after the fault the host is given up with all that it had, and another one goes on.
+    """
     name = (cell.name if cell is not None else f"undisturbed/{scenario_name}") + ("/real" if real else "")
     outcome = Outcome(name, reached=cell is None)
     started = time.monotonic()
     with stage.farm(name.replace("/", "-")) as farm:
         scenario = make_scenarios(farm.directory, stage.head)[scenario_name]
         side: Side = RealSide(farm.directory) if real else FakeSide(farm.directory)
-        run = _CellRun(farm, side, scenario, cell, outcome)
+        run = _CellRun(farm, side, scenario, cell, outcome, elsewhere=elsewhere)
         try:
             run.play(stage.head)
         except Exception as error:  # noqa: BLE001 - a cell that breaks is a cell that failed; the others go on
@@ -66,8 +77,18 @@ def run_cell(
 class _CellRun:
     """One run of a scenario, with or without a fault."""
 
-    def __init__(self, farm: CellFarm, side: Side, scenario: Scenario, cell: Cell | None, outcome: Outcome) -> None:
+    def __init__(
+        self,
+        farm: CellFarm,
+        side: Side,
+        scenario: Scenario,
+        cell: Cell | None,
+        outcome: Outcome,
+        *,
+        elsewhere: bool = False,
+    ) -> None:
         self._farm = farm
+        self._elsewhere = elsewhere
         self._side = side
         self._scenario = scenario
         self._cell = cell
@@ -219,7 +240,20 @@ class _CellRun:
             victim.signal(signal.SIGCONT)
         else:
             self._expire(victim)
+        if self._elsewhere:
+            self._move_host()
         (self._place / "gate").unlink(missing_ok=True)
+
+    def _move_host(self) -> None:
+        """The host is gone with everything on its disk; it is given up, and another one is there."""
+        host = self._worker.name.removeprefix("worker-")
+        for server in app_servers(self._worker):
+            with suppress(psutil.NoSuchProcess):
+                server.kill()
+        self._worker.kill()
+        shutil.rmtree(self._farm.directory / f"state-{host}", ignore_errors=True)
+        loss.lose_host(self._farm.database, host)
+        self._worker = self._fork("worker", "h2", again=True)
 
     def _expire(self, victim: Child) -> None:
         """Freeze a process until it has been declared dead, then let it wake up."""
@@ -234,6 +268,8 @@ class _CellRun:
 
     def _replace(self, victim: Child) -> None:
         if victim is self._worker:
+            if self._elsewhere:
+                return
             self._worker = self._fork("worker", victim.name.removeprefix("worker-"), again=True)
         else:
             self._scheduler = self._fork("scheduler", "s2", again=True)

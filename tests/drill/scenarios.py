@@ -55,6 +55,11 @@ class Scenario:
     keep_directories: bool = False
     kinds: frozenset[str] | None = None
 
+    @property
+    def has_mishap(self) -> bool:
+        """Whether something is lost on the flow's own way, before the cell's fault."""
+        return bool(self.lose_host_at or self.lose_scheduler_at or self.recover or self.tamper)
+
 
 def say(summary: str) -> dict[str, Any]:
     """The step that answers with this summary."""

@@ -52,3 +52,19 @@ def test_whatever_dies_there_the_run_goes_on_to_the_same_result(
 ) -> None:
     outcome = run_cell(stage, cell.scenario, cell, undisturbed[cell.scenario])
     assert outcome.passed, f"{outcome.why()}; logs in {stage.directory}"
+
+
+ELSEWHERE = [
+    Cell("turns", "turn_requested", Boundary.AFTER, Fault.KILL),
+    Cell("work", "push_requested", Boundary.NEXT, Fault.KILL),
+    Cell("work", "prepared", Boundary.AFTER, Fault.KILL),
+]
+
+
+@pytest.mark.req("K38", "K42", "RULE19", "RULE27")
+@pytest.mark.parametrize("cell", ELSEWHERE, ids=lambda cell: cell.name)
+def test_where_the_host_is_lost_too_another_one_comes_to_the_same_result(
+    stage: Stage, undisturbed: dict[str, str], cell: Cell
+) -> None:
+    outcome = run_cell(stage, cell.scenario, cell, undisturbed[cell.scenario], elsewhere=True)
+    assert outcome.passed, f"{outcome.why()}; logs in {stage.directory}"
