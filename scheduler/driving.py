@@ -105,7 +105,9 @@ class Driving:
             log.exception("run_broke", run=run.run_id)
             await self._queue_again(run, broke=True)
         finally:
-            self._tasks.pop(run.run_id, None)
+            # Let go, it may have been taken again before this task came to its end: then the entry is the next one's.
+            if self._tasks.get(run.run_id) is asyncio.current_task():
+                del self._tasks[run.run_id]
             self._on_ended()
 
     async def _queue_again(self, run: TakenRun, *, broke: bool) -> None:

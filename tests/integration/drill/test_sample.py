@@ -25,6 +25,7 @@ SAMPLE = [
     Cell("work", "push_requested", Boundary.SENT, Fault.KILL),
     Cell("work", "prepared", Boundary.AFTER, Fault.CUT),
     Cell("lost", "turn_lost", Boundary.AFTER, Fault.KILL),
+    Cell("failing", "ending", Boundary.AFTER, Fault.KILL),
 ]
 
 
