@@ -115,7 +115,8 @@ def _start_fresh(desk: Desk, call: AgentCall, directories: Directories) -> Place
     kept = _retired(call, read_history(call.node_rows), desk.host)
     tree = directories.fetch(allocation)
     _place(desk, call, tree, {**allocation.detail(), "kept": list(kept)}, allocation.columns())
-    directories.retire(call.node_rows, Keeping(desk.append, desk.should_stop, _RETIRE_PATIENCE_SECONDS))
+    keeping = Keeping(desk.append, desk.should_stop, _RETIRE_PATIENCE_SECONDS)
+    directories.retire(call.node_rows, keeping, desk.host)
     directories.make(allocation, desk.should_stop)
     return Place(allocation.path, True, kept)
 

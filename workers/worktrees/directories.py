@@ -189,17 +189,22 @@ class Directories:
         keep(self._git, worktree, self._spec.hub, ref, head, keeping)
         return {"start": start, "head": head, "ref": ref}
 
-    def retire(self, rows: Sequence[CallRow], keeping: Keeping) -> str | None:
+    def retire(self, rows: Sequence[CallRow], keeping: Keeping, host: str | None = None) -> str | None:
         """Keep what stands in the node's newest worktree, which a new one is about to follow.
 
         The directory stays: an earlier conversation may still go on in it. One that cannot
         be snapshotted stays as well, and must not keep its node from a fresh start.
+
+        Args:
+            host: where this is; a worktree of another host is not looked at, whatever stands at its path here.
 
         Returns:
             The ref, or None when there is no earlier worktree on this host or none that can be read.
         """
         placed = read_history(rows).placed
         if placed is None or placed.node_id is None or not os.path.isdir(placed.worktree_path or ""):
+            return None
+        if host is not None and placed.host != host:
             return None
         worktree = Path(placed.worktree_path or "")
         try:

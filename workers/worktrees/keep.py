@@ -1,7 +1,8 @@
 """Keep a commit: on the hub first, then in the mirror, and only then may a row name it.
 
 A tree that no ref names is lost to the next `git gc`, and a ref of this machine is
-lost with the machine. Source: rules of the protocol, 9; failure stories on work that
+lost with the machine. While the hub is awaited a ref of the mirror alone
+(`…/keeping/…`) holds the commit. Source: rules of the protocol, 9; failure stories on work that
 nobody could restore.
 """
 
@@ -15,7 +16,7 @@ from shared.base.crashpoint import crashpoint
 from shared.base.errors import GitError
 from shared.hub.git import Git
 from shared.hub.push import Pushed, patiently, push
-from shared.hub.refs import read_ref
+from shared.hub.refs import NAMESPACE, read_ref
 from shared.model.rows import NewCallRow
 
 _TRIES = 3
@@ -44,18 +45,27 @@ def keep(git: Git, mirror: Path, hub_url: str, ref: str, commit: str, keeping: K
         GitError: the hub stayed away or refuses the ref.
     """
     expected: str | None = None
+    holding = _holding(ref)
+    git.run(mirror, "update-ref", holding, commit)
     for _ in range(_TRIES):
         keeping.append(NewCallRow("push_requested", {"ref": ref, "commit": commit, "expect": expected}))
         pushed = _push(git, mirror, hub_url, ref, commit, expected, keeping)
         there = commit if pushed.ok else read_ref(git, hub_url, ref)
         if there == commit:
             crashpoint("after:push")
-            git.run(mirror, "update-ref", ref, commit)
+            moves = f"update {ref} {commit}\ndelete {holding}\n"
+            git.run(mirror, "update-ref", "--stdin", input=moves.encode())
             return
         if there == expected:
             break
         expected = there
     raise GitError(f"the hub refuses {ref}: {pushed.reason}", ref=ref, reason=pushed.reason)
+
+
+def _holding(ref: str) -> str:
+    """The mirror's own ref for a commit on its way to `ref`."""
+    namespace, _, name = ref.removeprefix(f"{NAMESPACE}/").partition("/")
+    return f"{NAMESPACE}/{namespace}/keeping/{name}"
 
 
 def _push(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -226,3 +227,19 @@ def test_clean_takes_directories_and_refs_and_leaves_branches_and_other_runs(pla
 
 def test_clean_works_on_a_host_that_never_had_the_run(place: Place) -> None:
     assert clean_run(place.mirrors, place.state_dir, str(place.hub), RUN).directories == ()
+
+
+@pytest.mark.req("W05", "RULE9")
+def test_a_tree_on_its_way_to_the_hub_outlives_a_collection_of_the_mirror(place: Place) -> None:
+    own, allocation = made(place)
+    write_files(allocation.path, {"new.txt": "new"})
+    tree = own.snapshot(allocation.path)
+
+    def collect(row: NewCallRow) -> None:
+        place.intents.append(row)
+        git(place.mirror, "gc", "--quiet", "--prune=now")
+
+    commit = own.keep_pending(allocation.path, tree, replace(place.keeping, append=collect))
+    ref = f"refs/crw/flow/{RUN}/pending/{place.rows[0].call_id}"
+    assert place.on_hub(ref) == commit == git(place.mirror, "rev-parse", ref)
+    assert git(place.mirror, "for-each-ref", f"refs/crw/flow/{RUN}/keeping") == ""
