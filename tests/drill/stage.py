@@ -21,6 +21,9 @@ from tests.repositories import git, make_bare_hub
 
 LEASE_SECONDS = 1.0
 _TEMPLATE = "drill_template"
+_SETTINGS_OF_TEMPLATE = f"""
+    select unnest(s.setconfig) from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase
+    where d.datname = '{_TEMPLATE}' and s.setrole = 0"""
 
 
 class Stage:
@@ -38,6 +41,8 @@ class Stage:
             self.postgres.start()
         self._sql(f"create database {_TEMPLATE}")
         upgrade(self.postgres.database_url(_TEMPLATE))
+        found = self._sql(_SETTINGS_OF_TEMPLATE)
+        self._settings = [f"{name} = '{value}'" for name, _, value in (text.partition("=") for (text,) in found)]
         self.hub = make_bare_hub(directory / "hub.git", {"README.md": "hello\n"})
         self.head = git(self.hub, "rev-parse", "main")
 
@@ -49,6 +54,9 @@ class Stage:
         directory.mkdir(parents=True)
         database = f"cell_{next(self._numbers)}"
         self._sql(f"create database {database} template {_TEMPLATE}")
+        # A template's settings are not copied; without its time-outs a frozen process keeps its locks for ever.
+        for setting in self._settings:
+            self._sql(f"alter database {database} set {setting}")
         shutil.copytree(self.hub, directory / "hub.git")
         try:
             with closing(CellFarm(directory, self, database)) as farm:
@@ -63,10 +71,12 @@ class Stage:
         if self._own:
             self.postgres.close()
 
-    def _sql(self, statement: str) -> None:
+    def _sql(self, statement: str) -> list[tuple[Any, ...]]:
         with closing(psycopg2.connect(host=str(self.postgres.sockets), user="postgres", dbname="postgres")) as server:
             server.autocommit = True
-            server.cursor().execute(statement)
+            cursor = server.cursor()
+            cursor.execute(statement)
+            return cursor.fetchall() if cursor.description else []
 
 
 class CellFarm(Farm):

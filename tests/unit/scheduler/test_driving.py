@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any, cast
 
 import pytest
@@ -32,6 +33,7 @@ def test_a_run_that_is_taken_again_before_its_last_drive_is_over_stays_on_the_li
     asked: list[tuple[str, ...]] = []
     waiting = [taken(1)]
     held = asyncio.Event()
+    taken_again = threading.Event()
 
     def take(_database: Any, _scheduler: str, _limit: int, *, driven: tuple[str, ...]) -> list[TakenRun]:
         asked.append(driven)
@@ -45,6 +47,8 @@ def test_a_run_that_is_taken_again_before_its_last_drive_is_over_stays_on_the_li
     def let_go(_database: Any, _lease: RunLease, *, broke: bool) -> None:
         assert not broke
         waiting.append(taken(2))
+        # It is taken again before whoever let it go hears that it did.
+        assert taken_again.wait(5)
 
     monkeypatch.setattr(driving.runs, "take", take)
     monkeypatch.setattr(driving.runs, "let_go", let_go)
@@ -56,6 +60,7 @@ def test_a_run_that_is_taken_again_before_its_last_drive_is_over_stays_on_the_li
         while not waiting:
             await asyncio.sleep(0)
         assert await drives.take("s1") == 1
+        taken_again.set()
         await asyncio.sleep(0.05)
         assert await drives.take("s1") == 0
         await drives.cancel_all()
