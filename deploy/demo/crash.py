@@ -125,6 +125,8 @@ class _Crash:
     def _stop_look_and_resume(self) -> None:
         self._say("\n- somebody stops the run")
         self._crw(["flow", "cancel", self._run, "--wait", "60"])
+        self._crw(["flow", "explain", self._run])
+        self._crw(["flow", "resume", self._run, "--plan"])
         self._stage.model.event(_REPAIR).set()
         self._crw(["flow", "resume", self._run])
 

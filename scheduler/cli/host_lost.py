@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
-
 import click
 
 from scheduler.cli.options import json_option
@@ -47,9 +44,7 @@ def command(name: str, yes: bool, as_json: bool) -> int:
                 return 1
         taken = lose_host(farm.database, name)
         assert taken is not None, "it was there a moment ago"
-        # Standard output holds the answer alone: what is logged on the way goes beside it.
-        with contextlib.redirect_stdout(sys.stderr):
-            errors = _shut_out(farm, taken)
+        errors = _shut_out(farm, taken)
         for run in taken.runs:
             farm.tell(run)
     if as_json:

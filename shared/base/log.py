@@ -46,6 +46,20 @@ def configure_logging(process: str, level: str = "info") -> None:
     )
 
 
+class _StandardError:
+    """Whatever standard error is when something is written."""
+
+    def write(self, text: str) -> int:
+        return sys.stderr.write(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
+# A process that configures nothing, a command for instance: its standard output holds its answer alone.
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=_StandardError()))  # type: ignore[arg-type]
+
+
 def get_logger() -> Any:
     """The process's logger: `log.info("placed", run=..., call=...)`."""
     return structlog.get_logger()

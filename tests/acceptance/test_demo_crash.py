@@ -20,7 +20,13 @@ def test_a_worker_a_scheduler_and_a_host_die_and_the_trees_are_the_same(tmp_path
         timeout=240, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    for words in ("SIGKILL to the worker", "SIGKILL to the scheduler", "burns down", "the same as undisturbed"):
+    for words in (
+        "SIGKILL to the worker",
+        "SIGKILL to the scheduler",
+        "burns down",
+        " --plan\n",
+        "the same as undisturbed",
+    ):
         assert words in done.stdout
     trees = re.findall(r"^    ([0-9a-f]{40})  (\w+)$", done.stdout, re.MULTILINE)
     assert trees[: len(trees) // 2] == trees[len(trees) // 2 :] and len(trees) == 8
