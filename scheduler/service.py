@@ -123,7 +123,7 @@ class Scheduler:
         await self._give_back()
         for sweep in sweeps:
             sweep.stop()
-        self._hand_over.stop()
+        await asyncio.to_thread(self._hand_over.stop)
         await asyncio.to_thread(self._close)
         return 1 if broke else 0
 

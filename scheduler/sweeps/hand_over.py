@@ -22,6 +22,7 @@ from shared.journal.database import Database
 _SHORTEST_SECONDS = 0.02
 _LONGEST_SECONDS = 0.5
 _BATCH = 500
+_JOIN_SECONDS = 2.0
 log = get_logger()
 
 
@@ -53,9 +54,11 @@ class HandOver:
         self._due.set()
 
     def stop(self) -> None:
-        """End after the pass that runs."""
+        """End after the pass that runs; returns when it has, or after a moment. Blocks."""
         self._stopped.set()
         self._due.set()
+        if self._thread.is_alive():
+            self._thread.join(_JOIN_SECONDS)
 
     def pass_once(self) -> int:
         """Publish as many held back calls of each run as its share has room for, one of each run after the other.

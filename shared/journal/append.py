@@ -133,15 +133,22 @@ class JournalWriter:
                 for item in group:
                     item.right.failed = True
                     item.outcome = item.outcome or StoreError(f"the journal writer failed: {error}")
-            # Whoever waits for an end elsewhere hears of it before this process's own callers go on.
-            for run_id in {item.encoded.run_id for item in group if _has_ended(item)}:
-                self._on_ends(run_id)
+            self._tell_ends(group)
             # Woken callers keep the interpreter busy: when more is due, it is on its way before they hear.
             if self._queue.is_due():
                 self._answers.put(group)
             else:
                 _answer(group)
         self._answers.put([])
+
+    def _tell_ends(self, group: list[Pending]) -> None:
+        """Whoever waits for an end elsewhere hears of it before this process's own callers go on."""
+        for run_id in {item.encoded.run_id for item in group if _has_ended(item)}:
+            try:
+                self._on_ends(run_id)
+            except Exception:  # noqa: BLE001 - logged here, with why it goes on
+                # A hint that was not given costs a poll; a writer that ended for it would cost the process.
+                get_logger().exception("ends_not_told")
 
     def _answer(self) -> None:
         while group := self._answers.get():

@@ -1,5 +1,9 @@
 """Bare Celery as the peer: the same broker, the same worker options, tasks that do nothing.
 
+Stock Celery: each message is noted and acknowledged, each event is sent as it comes. The
+farm's own worker leaves both out (`workers/consuming.py`), which is why a position, with
+its rows in Postgres, can come near a bare task.
+
 `python -m tests.benchmarks.peer_celery` is the publishing side; it starts its worker
 as a process of its own. Reads lines `fanout N` (answers tasks a second) and
 `roundtrip N` (answers the median in seconds).
