@@ -100,6 +100,8 @@ class _Drive:
         self._asked = False
 
     async def run(self) -> None:
+        if self._services.ask_ahead is not None:
+            await asyncio.to_thread(self._services.ask_ahead, self._run_id, self._taken.lease.epoch)
         spec = await asyncio.to_thread(load_spec, self._database, self._run_id)
         sources = await asyncio.to_thread(self._load_sources, spec)
         rows = await asyncio.to_thread(load, self._database, self._run_id)

@@ -13,7 +13,6 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -23,7 +22,7 @@ from scheduler.driving import Driving
 from scheduler.flow.services import RunServices
 from scheduler.lease import Lease
 from scheduler.outgoing import Outgoing
-from scheduler.resume.proving import Proving
+from scheduler.resume.proving import Provers
 from scheduler.stall import StallWatch
 from scheduler.sweeps.dead_schedulers import BurySchedulers
 from scheduler.sweeps.hand_over import HandOver
@@ -33,6 +32,7 @@ from scheduler.sweeps.publish import PublishDue
 from scheduler.sweeps.rescue import RescueCalls
 from scheduler.sweeps.sweep import SweepLoop
 from shared.base.errors import BrokerUnavailable, StoreError, StoreUnavailable, UsageError
+from shared.base.garbage import collect_seldom
 from shared.base.log import configure_logging, get_logger
 from shared.base.patience import wait_for_service
 from shared.base.settings import Settings, load_settings
@@ -42,7 +42,6 @@ from shared.broker.wakeups import Wakeups
 from shared.journal import runs
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
-from shared.model.rows import NewEventRow, Row
 
 _TICK_SECONDS = 0.2
 _HASH_SEED = "0"
@@ -74,6 +73,7 @@ class Scheduler:
         self._outgoing = Outgoing(self._publisher)
         self._hand_over = HandOver(database, self._publisher, settings.calls_at_once, settings.sweep_seconds)
         self._wakeups = Wakeups(broker_url)
+        provers = Provers(database, self._wakeups.tell)
         services = RunServices(
             database=database,
             writer=self._writer,
@@ -82,7 +82,8 @@ class Scheduler:
             changes=self._changes,
             calls_at_once=settings.calls_at_once,
             on_held=self._hand_over.told,
-            proofs=self._prover,
+            proofs=provers,
+            ask_ahead=provers.ask_ahead,
         )
         self._driving = Driving(
             services,
@@ -93,9 +94,6 @@ class Scheduler:
         )
         self._stall = StallWatch(self._loop)
         self._lease = self._new_lease()
-
-    def _prover(self, run_id: str, epoch: int, rows: Sequence[Row], note: Callable[[NewEventRow], None]) -> Proving:
-        return Proving(self._database, run_id, epoch, rows, tell=self._wakeups.tell, note=note)
 
     async def serve(self) -> int:
         """Work until `stop`.
@@ -253,6 +251,7 @@ def main() -> int:
         # A replay has to meet sets in the order of the first time, in whatever process it happens.
         os.environ["PYTHONHASHSEED"] = _HASH_SEED
         os.execv(sys.executable, sys.orig_argv)
+    collect_seldom()
     try:
         handed = Handed.parse(sys.argv[1:])
         settings = load_settings()

@@ -17,6 +17,7 @@ from celery import Celery, signals
 
 from shared.base.command import mark_children
 from shared.base.errors import BrokerUnavailable, NotSent, StoreError, StoreUnavailable, UsageError
+from shared.base.garbage import collect_seldom
 from shared.base.log import configure_logging, get_logger
 from shared.base.patience import wait_for_service
 from shared.base.reach import find_open_root
@@ -216,6 +217,7 @@ def _quiet_celery(**_: Any) -> None:
 
 def main() -> int:
     """Run a worker with the settings in force; the exit status is 2 for what a person has to mend."""
+    collect_seldom()
     try:
         settings = load_settings()
         configure_logging("worker", settings.log_level)

@@ -75,12 +75,20 @@ class Deciding:
         return detail if facts is None else {**detail, "input_snapshot": dict(facts)}
 
     async def call(
-        self, path: Path, place: Place, kind: str, what: str, detail: Mapping[str, Any], older: str, *, holding: bool
+        self,
+        path: Path,
+        place: Place,
+        kind: str,
+        what: str,
+        detail: Mapping[str, Any],
+        older: Callable[[], str],
+        *,
+        holding: bool,
     ) -> Decision:
         """What the call at a place does. When this returns, the suffix that it starts is ended.
 
         Args:
-            older: the digest of the same input as an older version recorded it.
+            older: makes the digest of the same input as an older version recorded it.
             holding: whether its node or conversation holds now.
         """
         if self.history.has_join(place):

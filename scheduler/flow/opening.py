@@ -82,9 +82,14 @@ class Positions:
         place = path.enter(ask.what)
         try:
             detail = self.deciding.detail(ask.kind, ask.asks, ask.detail, path)
-            older = input_digest(ask.kind, ask.asks, path.joins)
             decision = await self.deciding.call(
-                path, place, ask.kind, ask.what, detail, older, holding=self._hold_of(ask) is not None
+                path,
+                place,
+                ask.kind,
+                ask.what,
+                detail,
+                lambda: input_digest(ask.kind, ask.asks, path.joins),
+                holding=self._hold_of(ask) is not None,
             )
             if isinstance(decision, Mismatch):
                 self.mismatch(decision)

@@ -70,6 +70,7 @@ class RunServices:
         tell: says that something happened in a run; returns at once, from any thread.
         proofs: makes who is asked whether recorded effects are still there; `rows` are the run's
             when it was loaded, `note` writes a row of the flow.
+        ask_ahead: told `(run, epoch)` in a thread before the rows are loaded, so that hosts look meanwhile.
         inputs: facts that only an act outside the run changes, recorded with what rests on them.
         calls_at_once: how many calls of one run may be on the broker; None for any number.
         on_held: told when calls were opened that are held back from it; returns at once, from any thread.
@@ -84,3 +85,4 @@ class RunServices:
     inputs: Inputs | None = None
     calls_at_once: int | None = None
     on_held: Callable[[], None] = lambda: None
+    ask_ahead: Callable[[str, int], None] | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scheduler.resume.effects import Effect, find_effect, find_hold, left_state, node_hosts
@@ -56,14 +56,16 @@ class Proving:
         tell: Callable[[str], None],
         note: Note,
         give_up_seconds: float | None = None,
+        asked: Mapping[str, str] | None = None,
     ) -> None:
-        """Prepare; nobody is asked yet.
+        """Prepare; nobody is asked here.
 
         Args:
             epoch: the run's lease epoch, under which the answers count.
             rows: the run's, as it was loaded.
             tell: says on the wake-up channel that a host was asked.
             give_up_seconds: how long a host is waited for; None for as long as it takes.
+            asked: host -> the question that was put to it before the rows were loaded.
         """
         self._database = database
         self._run_id = run_id
@@ -71,6 +73,7 @@ class Proving:
         self._tell = tell
         self._note = note
         self._give_up_seconds = give_up_seconds
+        self._asked = dict(asked or {})
         self._hosts = node_hosts(rows)
         # None: the host was given up.
         self._answers: dict[str, Answer | None] = {}
@@ -146,7 +149,7 @@ class Proving:
 
     async def _ask_once(self, host: str, started: float, wait: _Waiting) -> dict[str, Any] | None:
         """The answer to one question; None when the host was given up."""
-        question: str | None = None
+        question = self._asked.pop(host, None)
         pause, looked_at = _FIRST_PAUSE_SECONDS, 0.0
         while True:
             try:
@@ -190,6 +193,32 @@ class Proving:
         except GitError as error:
             log.warning("target_not_read", run=self._run_id, why=str(error))
             return None, None
+
+
+class Provers:
+    """The provers of a process' runs. Hosts are asked while the run's rows are still being loaded."""
+
+    def __init__(self, database: Database, tell: Callable[[str], None]) -> None:
+        self._database = database
+        self._tell = tell
+        self._asked: dict[tuple[str, int], dict[str, str]] = {}
+
+    def ask_ahead(self, run_id: str, epoch: int) -> None:
+        """Ask the hosts that have nodes of a run; blocks for a moment. A store that is away is noticed elsewhere."""
+        try:
+            hosts = questions.hosts_of_run(self._database, run_id)
+            asked = {host: questions.ask(self._database, host, PROOFS, run_id, epoch=epoch) for host in hosts}
+        except StoreUnavailable as error:
+            log.info("not_asked_ahead", run=run_id, why=str(error))
+            return
+        for host in asked:
+            self._tell(host_mark(host))
+        self._asked[run_id, epoch] = asked
+
+    def __call__(self, run_id: str, epoch: int, rows: Sequence[Row], note: Note, /) -> Proving:
+        """The prover of a run whose rows were loaded."""
+        asked = self._asked.pop((run_id, epoch), None)
+        return Proving(self._database, run_id, epoch, rows, tell=self._tell, note=note, asked=asked)
 
 
 class _Waiting:

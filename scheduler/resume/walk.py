@@ -19,7 +19,7 @@ Source: journal document, "The resume walk"; decisions, "Resume, where the sourc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scheduler.resume.attempts import ended_attempts, is_ended, live_again
@@ -57,7 +57,7 @@ def walk(
     broken: Failed | None = None,
     holding: bool = False,
     asked: bool = False,
-    also: str | None = None,
+    also: Callable[[], str] | None = None,
 ) -> Decision:
     """Decide what the position at `place` does, as far as rows alone tell: (e) is left to `judge`.
 
@@ -68,7 +68,7 @@ def walk(
         broken: why no recorded position of the path replays any more (a, b, f); None while they do.
         holding: whether its node or its conversation holds now.
         asked: somebody asked for this resume, so that a position of which only (c) fails runs live.
-        also: another digest that an older version would have recorded for the same input.
+        also: makes another digest that an older version would have recorded for the same input.
     """
     if not rows:
         return Live()
@@ -132,14 +132,15 @@ def _held(rows: Sequence[CallRow], last: CallRow, place: Place, holding: bool) -
 
 
 def _other_input(
-    rows: Sequence[CallRow], place: Place, kind: str, detail: Mapping[str, Any], also: str | None
+    rows: Sequence[CallRow], place: Place, kind: str, detail: Mapping[str, Any], also: Callable[[], str] | None
 ) -> Failed | None:
     """(c) and (d)."""
     recorded = next((row for row in reversed(rows) if "input_digest" in row.detail), None)
     if recorded is None or recorded.kind != kind:
         was = rows[-1].kind
         return Failed("c", place, f"the script asks for {kind}, recorded is {was}", ("kind",), {"kind": [was, kind]})
-    if recorded.detail["input_digest"] not in (detail["input_digest"], also):
+    digest = recorded.detail["input_digest"]
+    if digest != detail["input_digest"] and (also is None or digest != also()):
         facts = differing(recorded.detail, detail)
         names = tuple(sorted(facts)) or ("joins",)
         return Failed("c", place, _other(names), names, facts)

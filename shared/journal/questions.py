@@ -23,6 +23,7 @@ __all__ = [
     "answer",
     "ask",
     "host_standing",
+    "hosts_of_run",
     "load_answer",
     "open_questions",
 ]
@@ -109,5 +110,15 @@ def host_standing(database: Database, host: str) -> HostStanding | None:
         with database.statement() as connection:
             row = connection.execute(asking.host_standing(), {"host": host}).first()
             return HostStanding(**row._mapping) if row else None
+
+    return retrying(read)
+
+
+def hosts_of_run(database: Database, run_id: str) -> list[str]:
+    """The hosts on which nodes of a run lie, given up or not."""
+
+    def read() -> list[str]:
+        with database.statement() as connection:
+            return list(connection.execute(asking.hosts_of_run(), {"run": run_id}).scalars())
 
     return retrying(read)

@@ -88,8 +88,8 @@ def load_node(database: Database, run_id: str, node_id: str) -> list[CallRow]:
 def load_effects(database: Database, run_id: str, after: int = 0) -> list[CallRow]:
     """What the proofs of a run need of its rows behind a seq, lean, in order; prepared rows come without their detail.
 
-    These are the executor calls and commits of all nodes (prepared, placed, hold_cleared, terminal), the terminal
-    rows of integrations and the held rows of other agents.
+    These are the executor calls and commits of all nodes (placed, hold_cleared, terminal, and prepared where it begins
+    another attempt or one that is open), the terminal rows of integrations and the held rows of other agents.
     """
     return [_call_row(row) for row in _fetch(database, reading.EFFECT_ROWS, {"run": run_id, "after": after})]
 
@@ -116,11 +116,16 @@ def _row(row: Values) -> Row:
 
 
 def _call_row(row: Values) -> CallRow:
-    values: dict[str, Any] = dict(zip(reading.COLUMNS, row[2:_DETAIL], strict=True))
     detail = from_storable(row[_DETAIL])
+    # A frozen dataclass sets each member by a call of its own: for a run's rows that took longer than all else.
+    made = object.__new__(CallRow)
+    values = made.__dict__
+    values.update(zip(reading.COLUMNS, row[2:_DETAIL], strict=True))
     # The exact label stands in the data; the column is for readers that do not open it.
     values["label"] = detail.pop("_label", values["label"])
-    return CallRow(**values, detail=detail, result=None if row[_RESULT] is None else bytes(row[_RESULT]))
+    values["detail"] = detail
+    values["result"] = None if row[_RESULT] is None else bytes(row[_RESULT])
+    return made
 
 
 def _event_row(row: Values) -> EventRow:

@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks import farm_speed, journal_speed, memory, replay
+from tests.benchmarks import farm_speed, journal_speed, memory, replay, resume_10k
 from tests.benchmarks.bench import REPETITIONS, Bench, Figure
 from tests.farm import ROOT
 
@@ -28,6 +28,7 @@ MEASURES: dict[str, Callable[[Bench], list[Figure]]] = {
     "fan_out": farm_speed.fan_out,
     "sequential": farm_speed.sequential,
     "replay": replay.replay,
+    "resume_10k": resume_10k.resume_10k,
     "writing": journal_speed.writing,
     "growth": journal_speed.growth,
     "memory": memory.waiting_calls,

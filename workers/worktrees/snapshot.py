@@ -77,16 +77,17 @@ def _snapshot(git: Git, worktree: Path) -> str:
     with tempfile.TemporaryDirectory(prefix="crw-snapshot-", dir=where[1]) as aside:
         own = {"GIT_INDEX_FILE": str(Path(aside) / "index")}
         git.run(worktree, "read-tree", "HEAD", env=own)
-        before = {entry.path: entry for entry in _entries(git, worktree, own)}
         git.run(worktree, "add", "-A", "--sparse", "--", ".", env=own)
-        _take_from_real_index(git, worktree, own)
-        _refuse_new_gitlinks(worktree, before, _entries(git, worktree, own))
+        entries = _take_from_real_index(git, worktree, own)
+        _refuse_new_gitlinks(git, worktree, [entry for entry in entries if entry.mode == _GITLINK])
         return git.run(worktree, "write-tree", env=own).line
 
 
-def _take_from_real_index(git: Git, worktree: Path, own: dict[str, str]) -> None:
+def _take_from_real_index(git: Git, worktree: Path, own: dict[str, str]) -> list[_Entry]:
+    """Add what only the real index tells; the entries that the snapshot then has."""
     real = _entries(git, worktree, {})
-    held = {entry.path for entry in _entries(git, worktree, own)}
+    entries = _entries(git, worktree, own)
+    held = {entry.path for entry in entries}
     hidden = sorted({entry.path for entry in real if entry.path not in held and _on_disk(worktree, entry.path)})
     if hidden:
         names = "\0".join(hidden).encode("utf-8", "surrogateescape")
@@ -96,6 +97,7 @@ def _take_from_real_index(git: Git, worktree: Path, own: dict[str, str]) -> None
     if absent:
         lines = "".join(f"{entry.mode} {entry.object} {entry.stage}\t{entry.path}\0" for entry in absent)
         git.run(worktree, "update-index", "-z", "--index-info", input=lines.encode("utf-8", "surrogateescape"), env=own)
+    return _entries(git, worktree, own) if hidden or absent else entries
 
 
 def _entries(git: Git, worktree: Path, env: dict[str, str]) -> list[_Entry]:
@@ -124,10 +126,15 @@ def _on_disk(worktree: Path, path: str) -> bool:
         return False
 
 
-def _refuse_new_gitlinks(worktree: Path, before: dict[str, _Entry], now: Iterable[_Entry]) -> None:
-    for entry in now:
-        old = before.get(entry.path)
-        if entry.mode == _GITLINK and (old is None or (old.mode, old.object) != (entry.mode, entry.object)):
+def _refuse_new_gitlinks(git: Git, worktree: Path, links: Iterable[_Entry]) -> None:
+    """A registered submodule's entry, as HEAD has it, is none of ours; any other link is a repository that got in."""
+    links = list(links)
+    if not links:
+        return
+    listed = git.run(worktree, "ls-tree", "-r", "-z", "HEAD").records
+    registered = {tuple(record.replace("\t", " ", 1).split(" ", 3)) for record in listed}
+    for entry in links:
+        if (entry.mode, "commit", entry.object, entry.path) not in registered:
             raise _nested(worktree, entry.path)
 
 

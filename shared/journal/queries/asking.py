@@ -90,6 +90,12 @@ def claim_of() -> TextClause:
 
 
 # Locks nothing.
+def hosts_of_run() -> TextClause:
+    """The hosts on which nodes of a run lie."""
+    return text("select distinct host from node_placements where run_id = :run and host is not null order by host")
+
+
+# Locks nothing.
 def host_standing() -> TextClause:
     """Whether a host was given up, and whether its worker lives."""
     return text("""

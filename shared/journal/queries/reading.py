@@ -40,14 +40,15 @@ NODE_ROWS = f"""
         order by c.seq"""
 
 # What the proofs of a run read, behind a seq: how its executor calls and commits began, were placed and ended, what
-# its integrations ended as, and which other agents are held. A prepared row only says that an attempt began: its
-# prompt stays where it is.
+# its integrations ended as, and which other agents are held. A prepared row only says that a further attempt began, or
+# that one is open: its prompt stays where it is, and that of a call that ended at once is not needed.
 EFFECT_ROWS = f"""
         select false, null, {_LEAN_COLUMNS}, case c.event when 'prepared' then '{{}}' else c.detail_json end, {_LEAN}
         from flow_calls c left join call_claims k on k.call_id = c.call_id
         where c.run_id = %(run)s and c.seq > %(after)s and c.seq < {FOREIGN_SEQ_BASE}
           and ((c.node_id is not null and (c.kind = 'commit' or k.effect = 'executor')
-                and (c.terminal or c.event in ('prepared', 'placed', 'hold_cleared')))
+                and (c.terminal or c.event in ('placed', 'hold_cleared')
+                  or (c.event = 'prepared' and (c.attempt > 0 or k.state is distinct from 'ended'))))
             or (c.kind = 'integrate' and c.terminal) or (c.kind = 'agent' and c.event = 'held'))
         order by c.seq"""
 
