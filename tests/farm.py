@@ -183,16 +183,21 @@ class Farm:
         return row
 
     def check_rows(self, run_id: str) -> None:
-        """What holds for the rows of any run: dense numbers, one terminal row an attempt, nothing after it."""
+        """What holds for the rows of any run: dense numbers, one end an attempt, after it a resume's word at most."""
         rows = self.rows(run_id)
         assert [row.seq for row in rows] == list(range(1, len(rows) + 1))
         ended: set[tuple[str, int]] = set()
+        superseded: set[tuple[str, int]] = set()
         terminal = {"completed", "null_model", "refused", "held", "outcome_unknown", "superseded", "withdrawn"}
         for row in rows:
             if isinstance(row, CallRow):
-                assert (row.call_id, row.attempt) not in ended, f"a row after the terminal row: {row}"
+                attempt = (row.call_id, row.attempt)
+                assert attempt not in ended or row.event == "superseded", f"a row after the terminal row: {row}"
+                assert attempt not in superseded, f"a row after the attempt was superseded: {row}"
                 if row.event in terminal:
-                    ended.add((row.call_id, row.attempt))
+                    ended.add(attempt)
+                if row.event == "superseded":
+                    superseded.add(attempt)
 
     def close(self) -> None:
         """Stop everything that was started."""

@@ -166,7 +166,7 @@ class Directories:
             self._mirror(earlier)
         commit = self._wrap(worktree, tree, f"Pending work of call {self._prepared.call_id}", earlier)
         ref = pending_ref(self._prepared.run_id, self._prepared.call_id)
-        keep(self._git, worktree, self._spec.hub, ref, commit, keeping)
+        keep(self._git, worktree, self._spec.hub, ref, commit, keeping, earlier)
         return commit
 
     def keep_moved_head(self, rows: Sequence[CallRow], worktree: Path, keeping: Keeping) -> dict[str, str] | None:

@@ -34,17 +34,21 @@ class Keeping:
     patience_seconds: float
 
 
-def keep(git: Git, mirror: Path, hub_url: str, ref: str, commit: str, keeping: Keeping) -> None:
+def keep(
+    git: Git, mirror: Path, hub_url: str, ref: str, commit: str, keeping: Keeping, expected: str | None = None
+) -> None:
     """Make `ref` name `commit` on the hub and in the mirror.
 
     Whatever else the ref names gives way: no row names it, or it is an earlier state of the same call.
+
+    Args:
+        expected: what the ref named last, as far as rows tell.
 
     Writes: a `push_requested` row before each push, the ref on the hub, the ref in the mirror.
 
     Raises:
         GitError: the hub stayed away or refuses the ref.
     """
-    expected: str | None = None
     holding = _holding(ref)
     git.run(mirror, "update-ref", holding, commit)
     for _ in range(_TRIES):
