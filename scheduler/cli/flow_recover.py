@@ -16,8 +16,9 @@ from shared.base.ids import RunId, is_call_id
 from shared.journal import questions
 from shared.journal.read import load_call
 from shared.journal.roster import HostState, list_hosts
-from shared.model.call_state import read_call_state, read_settlement
+from shared.model.call_state import read_call_state
 from shared.model.rows import CallRow
+from shared.model.settlement import read_settlement
 
 _LOOK_SECONDS = 0.3
 _IN_HAND = ("queued", "running")

@@ -33,9 +33,9 @@ from shared.journal.read import load_call, load_lean, open_calls
 from shared.journal.replay import read_call_result
 from shared.journal.roster import list_hosts
 from shared.journal.runs import RunState, load_spec
-from shared.model.call_state import read_settlement
 from shared.model.outcome import Ended
 from shared.model.rows import CallRow
+from shared.model.settlement import read_settlement
 
 
 @click.command("show")

@@ -9,9 +9,9 @@ from typing import Any
 from scheduler.cli.output import clean, count, one_line, plain_command, time_of_day
 from scheduler.cli.render_run import status_words
 from scheduler.cli.view import CallView
-from shared.model.call_state import Settlement, read_settlement
 from shared.model.outcome import Ended
 from shared.model.rows import CallRow, Row
+from shared.model.settlement import Settlement, read_settlement
 
 _OUTPUT_LINES = 40
 _WORD_WIDTH = 100
