@@ -122,7 +122,7 @@ class Hand:
 class Field:
     """A database with one scheduler and one worker."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, labels: Sequence[str] = ()) -> None:
         self.database = database
         self.writer = JournalWriter(database)
         self.hand_writer = JournalWriter(database, host="h1")
@@ -134,7 +134,8 @@ class Field:
         hosts.register(
             database,
             hosts.Identity(
-                self.worker, "h1", "id", "home", 1, "1", "boot", "m", (), 64, 1, None, None, lease_seconds=600.0
+                self.worker, "h1", "id", "home", 1, "1", "boot", "m", tuple(labels), 64, 1, None, None,
+                lease_seconds=600.0,
             ),
         )  # fmt: skip
 

@@ -1,0 +1,139 @@
+"""`crw flow resume`, its plan and `explain`: what is refused before a row, what is shown, and what goes on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shared.hub.machine import machine_label
+from shared.journal import read, runs
+from shared.journal.database import Database
+from tests.integration.cli.conftest import SCRIPT, Crw
+from tests.integration.engine.hands import Field, echo
+from tests.integration.engine.verdicts import GONE, Verdicts
+from tests.repositories import git, write_files
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def field(database: Database) -> Iterator[Field]:
+    made = Field(database, [machine_label()])
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def ended(crw: Crw, field: Field) -> str:
+    """A run of the folder's script that has ended."""
+    run = crw("flow", "start", "flow.py", "--repo", "repo", "--args", '{"goal": "g"}').out.split()[0]
+    field.drive(echo)
+    return run
+
+
+def as_it_stands(database: Database, run: str) -> tuple[object, object]:
+    return read.load(database, run), runs.run_state(database, run)
+
+
+@pytest.mark.req("R52", "K44", "X13")
+def test_an_edited_script_other_arguments_and_another_repository_are_refused_before_anything_is_written(
+    crw: Crw, database: Database, ended: str, place: Path
+):
+    before = as_it_stands(database, ended)
+    write_files(place, {"flow.py": SCRIPT + "# edited\n", "other/flow.py": SCRIPT, "other.py": SCRIPT})
+    (place / "else").mkdir()
+    git(place / "else", "init", "-q")
+    for words, said in [
+        (("flow.py",), "an edited script is no resume: flow.py was edited (sha-256"),
+        (("other.py",), "the run's script is flow.py, not other.py"),
+        (("--args", '{"goal": "h"}'), "these arguments are not the run's"),
+        (("--repo", "else"), "the run is on"),
+    ]:
+        for more in ((), ("--plan",), ("--no-wait",)):
+            refused = crw("flow", "resume", ended, *words, *more)
+            assert refused.status == 2 and said in refused.err, (words, more, refused)
+    assert as_it_stands(database, ended) == before
+    same = ("other/flow.py", "--args", '{"goal": "g"}', "--repo", "repo")
+    assert crw("flow", "resume", ended, *same, "--no-wait").status == 0
+
+
+@pytest.mark.req("X02", "J24", "R01")
+def test_a_resume_waits_for_the_end_and_its_status_is_the_run_s(crw: Crw, database: Database, ended: str, field: Field):
+    def drive() -> None:
+        wait_until(lambda: runs.run_state(database, ended).state == "queued", 30, "the run is queued")
+        field.drive(echo)
+
+    scheduler = threading.Thread(target=drive)
+    scheduler.start()
+    said = crw("flow", "resume", ended)
+    scheduler.join(30)
+    assert said.status == 0 and "do it" in said.out
+    # Whoever follows it from its start is not told of an end in the middle.
+    watched = crw("flow", "watch", ended, "--json")
+    assert [row["kind"] for row in watched.records].count("finished") == 2
+
+
+@pytest.mark.req("X13", "R52")
+def test_of_two_who_resume_at_once_one_does_and_the_other_hears_who_has_the_run(
+    crw: Crw, database: Database, ended: str, field: Field
+):
+    assert crw("flow", "resume", ended, "--no-wait").out == f"{ended}  resumed\n"
+    second = crw("flow", "resume", ended, "--no-wait")
+    assert second.status == 2 and "waits for a scheduler" in second.err and f"crw flow watch {ended}" in second.err
+    field.take()
+    third = crw("flow", "resume", ended)
+    assert third.status == 2 and f"is being driven by scheduler {field.scheduler} on m" in third.err
+    assert crw("flow", "resume", ended, "--plan").status == 2
+    assert runs.run_state(database, ended).resumes == 1
+
+
+@pytest.mark.req("X02")
+def test_a_run_that_is_being_cancelled_is_not_resumed_and_one_that_was_cancelled_is(
+    crw: Crw, database: Database, field: Field
+):
+    run = crw("flow", "start", "flow.py", "--repo", "repo").out.split()[0]
+    runs.set_stop(database, run, "cancel")
+    refused = crw("flow", "resume", run, "--no-wait")
+    assert refused.status == 2 and "is being cancelled" in refused.err
+    crw("flow", "cancel", run)
+    assert crw("flow", "resume", run, "--no-wait").status == 0
+    field.drive(echo)
+    assert crw("flow", "result", run).status == 0
+
+
+def test_a_plan_and_an_explanation_write_nothing_and_say_what_a_resume_then_does(
+    crw: Crw, database: Database, ended: str, field: Field, monkeypatch: pytest.MonkeyPatch
+):
+    before = as_it_stands(database, ended)
+    nothing = crw("flow", "resume", ended, "--plan")
+    assert nothing.status == 0 and "1 replay" in nothing.out and "costs nothing" in nothing.out
+    assert "on a resume now: replays" in crw("flow", "explain", ended, "main:1").out
+    verdicts = Verdicts({"main:1": GONE})
+    monkeypatch.setattr("scheduler.preview.Proving", lambda *_given, **_named: verdicts)
+    (plan,) = crw("flow", "resume", ended, "--plan", "--json").records
+    assert (plan["live"], plan["tokens_last_time"], plan["positions"][0]["condition"]) == (1, 7, "e")
+    said = crw("flow", "resume", ended, "--plan").out
+    assert "1 run live" in said and "(e) its files are not what it left" in said and "7 tokens last time" in said
+    explained = crw("flow", "explain", ended).out
+    assert "runs live" in explained and "(e) its files are not what it left" in explained
+    one = crw("flow", "explain", ended, "main:1").out
+    assert "attempt 1: ran when the run began, ended completed, 7 tokens" in one
+    assert "(e) what it did is not there any more: its files are not what it left" in one
+    assert as_it_stands(database, ended) == before
+    # And then it is done, and explained as what happened.
+    crw("flow", "resume", ended, "--no-wait")
+    field.proofs = verdicts
+    field.drive(echo)
+    done = crw("flow", "explain", ended, "main:1").out
+    assert "taken back by resume 1:" in done and "attempt 2: ran in resume 1, ended completed" in done
+
+
+def test_a_place_at_which_nothing_is_recorded_is_refused_with_the_list_to_look_at(crw: Crw, ended: str):
+    refused = crw("flow", "explain", ended, "main:9")
+    assert refused.status == 2 and f"crw flow explain {ended} --json" in refused.err
+    (record,) = crw("flow", "explain", ended, "--json").records
+    assert record["position"] == "main:1" and record["resume"]["decision"] == "replay"
