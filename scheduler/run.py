@@ -26,6 +26,7 @@ from scheduler.flow.halt import Broken, Cancelled, Halt, Lost, Mismatched, Over
 from scheduler.flow.halting import HaltingProver
 from scheduler.flow.nodes import Nodes
 from scheduler.flow.opening import Positions
+from scheduler.flow.recalling import Recall
 from scheduler.flow.script import Script
 from scheduler.flow.services import Changes, RunServices, Watch
 from scheduler.flow.silence import Silence
@@ -39,7 +40,7 @@ from shared.base.log import get_logger
 from shared.journal.append import RunLease, RunRows
 from shared.journal.claims import open_calls
 from shared.journal.database import Database, clock
-from shared.journal.read import Page, load, load_after
+from shared.journal.read import Page, load_after, load_slim
 from shared.journal.runs import load_source, load_spec, run_state, set_stop
 from shared.model.rows import NewEventRow, Row
 from shared.model.spec import RunSpec
@@ -104,7 +105,7 @@ class _Drive:
             await asyncio.to_thread(self._services.ask_ahead, self._run_id, self._taken.lease.epoch)
         spec = await asyncio.to_thread(load_spec, self._database, self._run_id)
         sources = await asyncio.to_thread(self._load_sources, spec)
-        rows = await asyncio.to_thread(load, self._database, self._run_id)
+        rows = await asyncio.to_thread(load_slim, self._database, self._run_id)
         history = History(rows)
         self._told_waiting = was_told(rows)
         self._inbox = Inbox(self._watch, self._read_page, history.last_seq, history.open_calls(), self._stop)
@@ -137,7 +138,8 @@ class _Drive:
     def _positions(self, spec: RunSpec, rows: Sequence[Row], history: History) -> Positions:
         lease, dispatch = self._taken.lease, self._dispatch
         superseding = Superseding(self._database, lease, history.lineage, self._inbox, dispatch, self._halt)
-        acts = Acting(self._inbox, dispatch, superseding.supersede)
+        recall = Recall(self._database, self._run_id, history)
+        acts = Acting(self._inbox, dispatch, superseding.supersede, recall)
         prover = HaltingProver(self._services.proofs(self._run_id, lease.epoch, rows, dispatch.note), self._halt)
         deciding = Deciding(history, prover, acts.supersede, asked=self._asked, inputs=self._services.inputs)
         nodes = Nodes(history.worked, unknown_nodes(history, spec))

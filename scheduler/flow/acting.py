@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from scheduler.flow.dispatch import Dispatch
+from scheduler.flow.recalling import Recall
 from scheduler.flow.waiting import Inbox, Rows
 from scheduler.resume.decisions import Attach, GoOn, Live, Replay, Stays
 from scheduler.resume.suffix import Doomed
@@ -64,8 +65,13 @@ class Acting:
     """Acts for a run that is driven."""
 
     def __init__(
-        self, inbox: Inbox, dispatch: Dispatch, supersede: Callable[[Sequence[Doomed]], Awaitable[list[Doomed]]]
+        self,
+        inbox: Inbox,
+        dispatch: Dispatch,
+        supersede: Callable[[Sequence[Doomed]], Awaitable[list[Doomed]]],
+        recall: Recall,
     ) -> None:
+        self._recall = recall
         self._inbox = inbox
         self._dispatch = dispatch
         self._supersede = supersede
@@ -76,12 +82,12 @@ class Acting:
         return await self._supersede(doomed) if doomed else []
 
     async def replay(self, decision: Replay | Stays) -> Rows:
-        """The recorded rows."""
+        """The recorded rows, with their result."""
         # A long replay has nothing to wait for; the loop's other runs and its lease do.
         self._replayed += 1
         if self._replayed % _REPLAYS_IN_A_ROW == 0:
             await asyncio.sleep(0)
-        return decision.rows
+        return await self._recall.whole(decision.rows)
 
     async def attach(self, decision: Attach) -> Rows:
         """Wait for whoever is at the call."""

@@ -109,7 +109,8 @@ class Nodes:
     def see(self, node: str, rows: Sequence[CallRow]) -> None:
         """A call that writes the node stands with these rows: what a boundary of it is read from."""
         state = self._nodes[node]
-        left = [row for row in rows if row.event in _LEFT_WORDS]
+        # A boundary needs no results, and they can be large.
+        left = [row if row.result is None else replace(row, result=None) for row in rows if row.event in _LEFT_WORDS]
         state.rows += left
         state.worked = state.worked or any(row.event == "placed" for row in left)
 

@@ -113,6 +113,13 @@ class History:
         """The rows of the call at a place, oldest first; empty when it was never opened. They are given once."""
         return self._calls[place[0]].pop(place[1], ()) if place[0] in self._calls else ()
 
+    def peek(self, place: Place, limit: int) -> Iterator[Sequence[CallRow]]:
+        """The calls that stand right behind a place on its path, in order; they stay."""
+        calls = self._calls.get(place[0], {})
+        for position in range(place[1] + 1, place[1] + 1 + limit):
+            if position in calls:
+                yield calls[position]
+
     def take_join(self, place: Place, newest_seq: int = 0) -> EventRow | None:
         """The `join_settled` row at a place; given once, and only when it is newer than all that it rests on.
 

@@ -8,7 +8,7 @@ Source: journal document, "Reading a run"; rules of the protocol 17, 48.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,8 @@ __all__ = [
     "load_lean",
     "load_node",
     "load_own_directories",
+    "load_results",
+    "load_slim",
     "open_calls",
 ]
 
@@ -45,19 +47,31 @@ class Page:
 
 def load(database: Database, run_id: str) -> list[Row]:
     """The whole run with the results of its calls."""
-    return _load(database, run_id, with_results=True)
+    return _load(database, run_id, reading.PAGE, with_results=True)
 
 
 def load_lean(database: Database, run_id: str) -> list[Row]:
     """The whole run without results."""
-    return _load(database, run_id, with_results=False)
+    return _load(database, run_id, reading.PAGE, with_results=False)
 
 
-def _load(database: Database, run_id: str, *, with_results: bool) -> list[Row]:
+def load_slim(database: Database, run_id: str) -> list[Row]:
+    """The whole run with the results that are small. `result_bytes` says where another is, for `load_results`."""
+    return _load(database, run_id, reading.PAGE_SLIM, with_results=True)
+
+
+def load_results(database: Database, run_id: str, seqs: Sequence[int]) -> dict[int, bytes]:
+    """Seq -> result, of some rows of a run."""
+    found = retrying(lambda: database.fetch(reading.RESULTS, {"run": run_id, "seqs": list(seqs)}))
+    whole = {seq: load_result(database, ref) if ref is not None else result for seq, result, ref in found}
+    return {seq: bytes(result) for seq, result in whole.items() if result is not None}
+
+
+def _load(database: Database, run_id: str, statement: str, *, with_results: bool) -> list[Row]:
     rows: list[Row] = []
     more = True
     while more:
-        page = _page(database, run_id, rows[-1].seq if rows else 0, _PAGE_ROWS, with_results=with_results)
+        page = _page(database, run_id, rows[-1].seq if rows else 0, _PAGE_ROWS, statement, with_results=with_results)
         rows += page.rows
         more = page.more
     return rows
@@ -65,12 +79,12 @@ def _load(database: Database, run_id: str, *, with_results: bool) -> list[Row]:
 
 def load_after(database: Database, run_id: str, after: int, limit: int = _PAGE_ROWS, *, results: bool = False) -> Page:
     """One page of the rows after a seq (0: from the start); lean unless `results` are asked for."""
-    return _page(database, run_id, after, limit, with_results=results)
+    return _page(database, run_id, after, limit, reading.PAGE, with_results=results)
 
 
-def _page(database: Database, run_id: str, after: int, limit: int, *, with_results: bool) -> Page:
+def _page(database: Database, run_id: str, after: int, limit: int, statement: str, *, with_results: bool) -> Page:
     asked = {"run": run_id, "after": after, "limit": limit + 1, "results": with_results}
-    found = _fetch(database, reading.PAGE, asked)
+    found = _fetch(database, statement, asked)
     dense = [row for number, row in enumerate(found, after + 1) if row[_SEQ] == number]
     return Page([_row(row) for row in dense[:limit]], len(dense) > limit)
 

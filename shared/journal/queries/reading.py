@@ -26,6 +26,17 @@ PAGE = f"""
         select is_event, op, {", ".join(f'"{name}"' for name in COLUMNS)}, detail_json, result, result_ref
         from crw_page(%(run)s, %(after)s, %(limit)s, %(results)s)"""
 
+SMALL_RESULT_BYTES = 2048
+# The same with the results that are small; the others are read when they are needed.
+PAGE_SLIM = f"""
+        select is_event, op, {", ".join(f'"{name}"' for name in COLUMNS)}, detail_json,
+          case when octet_length(result) <= {SMALL_RESULT_BYTES} then result end, null::text
+        from crw_page(%(run)s, %(after)s, %(limit)s, true)"""
+
+# The results of some rows of a run.
+RESULTS = """
+        select seq, result, result_ref from flow_calls where run_id = %(run)s and seq = any(%(seqs)s)"""
+
 # All rows of a call, with results.
 CALL_ROWS = f"""
         select false, null, {_LEAN_COLUMNS}, c.detail_json, {_RESULT} from flow_calls c

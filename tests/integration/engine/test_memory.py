@@ -1,0 +1,77 @@
+"""A resume holds no results that the script has not come to: its memory does not grow with what was answered."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Sequence
+
+import pytest
+
+from shared.journal import read
+from shared.model.rows import CallRow, NewCallRow
+from tests.integration.engine.hands import Field, completed
+from tests.integration.engine.test_takeover import interrupt
+
+POSITIONS = 120
+FLOW = f"""
+async def main(flow, args):
+    async def lane(first):
+        lengths = 0
+        for n in range({POSITIONS // 2}):
+            lengths += len((await flow.crw.noop(value=n)).require()["text"])
+        return lengths
+    total = await flow.parallel({{"a": lane(0), "b": lane(1)}})
+    await flow.crw.noop(value="last")
+    return total
+"""
+
+
+def record(field: Field, length: int) -> str:
+    """A run whose every position but the last answered with a text of this length; its scheduler is gone."""
+    run_id = field.submit(FLOW)
+
+    def answer(prepared: CallRow) -> Sequence[NewCallRow] | None:
+        return None if is_last(prepared) else completed({"text": "x" * length})
+
+    def waits_for_the_last() -> bool:
+        return any(map(is_last, field.calls(run_id, "prepared")))
+
+    interrupt(field, run_id, answer, waits_for_the_last)
+    return run_id
+
+
+def is_last(prepared: CallRow) -> bool:
+    return bool(prepared.detail["arguments"]["value"] == "last")
+
+
+@pytest.mark.req("RULE41")
+@pytest.mark.parametrize("length", [100, 3_000, 100_000])
+def test_results_of_any_size_come_back(field: Field, length: int) -> None:
+    run_id = record(field, length)
+    field.drive()
+    assert field.end(run_id)["result"] == {"a": POSITIONS // 2 * length, "b": POSITIONS // 2 * length}
+
+
+@pytest.mark.req("RULE41")
+def test_the_memory_of_a_resume_does_not_grow_with_its_results(field: Field) -> None:
+    peaks = []
+    for length in (3_000, 100_000):
+        record(field, length)
+        gc.collect()
+        tracemalloc.start()
+        field.drive()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # Twelve megabytes of answers; what is read ahead and at hand is a part of that.
+    assert peaks[1] - peaks[0] < 6 << 20, peaks
+
+
+@pytest.mark.req("RULE41")
+def test_a_slim_load_has_the_small_results_and_says_which_others_there_are(field: Field) -> None:
+    run_id = record(field, 3_000)
+    slim = [row for row in read.load_slim(field.database, run_id) if getattr(row, "event", "") == "completed"]
+    assert len(slim) == POSITIONS and all(row.result is None and row.result_bytes > 3_000 for row in slim)
+    found = read.load_results(field.database, run_id, [row.seq for row in slim])
+    whole = [row for row in read.load(field.database, run_id) if getattr(row, "event", "") == "completed"]
+    assert found == {row.seq: row.result for row in whole}
