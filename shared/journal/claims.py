@@ -202,7 +202,8 @@ def give_up(database: Database, run_id: str) -> list[str]:
     """Take the calls of a cancelled run from hosts that are silent; what had sent nothing is open again.
 
     Returns:
-        The calls that are lost now: the run ends them with its own row, nobody else can.
+        The calls that are lost: the run ends them with its own row, nobody else can. An earlier try whose
+        answer was lost took its calls too, so they are read, not counted off.
     """
 
     def take() -> list[str]:
@@ -211,7 +212,9 @@ def give_up(database: Database, run_id: str) -> list[str]:
             found = connection.execute(claiming.claims_out_of_reach(), {"run": run_id, "silent": list(silent)}).all()
             free(connection, [row.call_id for row in found if not row.sent], crashes=0)
             sent = [row.call_id for row in found if row.sent]
-            return list(connection.execute(claiming.lose_claims(), {"calls": sent}).scalars()) if sent else []
+            if sent:
+                connection.execute(claiming.lose_claims(), {"calls": sent})
+            return list(connection.execute(claiming.lost_claims(), {"run": run_id}).scalars())
 
     return retrying(take)
 

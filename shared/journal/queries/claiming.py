@@ -113,6 +113,12 @@ def lose_claims() -> TextClause:
         where call_id = any(:calls) and state in ('claimed', 'stranded') returning call_id""")
 
 
+# Locks nothing.
+def lost_claims() -> TextClause:
+    """The calls of a run that were given up with their host and have no end yet."""
+    return text("select call_id from call_claims where run_id = :run and state = 'lost' order by call_id")
+
+
 # Locks: placements, by run and node. A placement that nothing was done on is dropped with the call that made it.
 def unplace() -> TextClause:
     """Clear the placements that these calls made and nobody used."""
