@@ -35,6 +35,8 @@ ROLES = {
 }
 # None: the message is dropped and nobody claims; no rows: the call is claimed and kept.
 Answer = Callable[[CallRow], Sequence[NewCallRow] | None]
+# Long past what any drive takes; on a busy machine a drive of thousands is slow, and no test is about that.
+_LONGEST_DRIVE_SECONDS = 120
 
 
 def completed(output: Any, **columns: Any) -> list[NewCallRow]:
@@ -180,7 +182,7 @@ class Field:
         try:
             if during is not None:
                 await during(ears)
-            await asyncio.wait_for(run, 30)
+            await asyncio.wait_for(run, _LONGEST_DRIVE_SECONDS)
         finally:
             run.cancel()
             await asyncio.gather(run, return_exceptions=True)
