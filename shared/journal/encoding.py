@@ -15,8 +15,6 @@ from shared.model.rows import NewCallRow, NewEventRow
 RESULT_INLINE_BYTES = 64 * 1024
 RESULT_LIMIT_BYTES = 64 * 1024 * 1024
 _CALL_CLASSES = (RowClass.INTENT, RowClass.TERMINAL, RowClass.OBSERVATION)
-# Passes although the run is stopping: it is how a stopping run's turn comes to its end.
-_PASSES_STOP = "interrupt_requested"
 _PLAIN_TEXT = (
     "role", "label", "commit_sha", "thread_id", "turn_id", "operation", "worktree_kind", "worktree_path", 
     "start_commit", "pending_tree", "held_tree", "snapshot_digest", "input_state",
@@ -82,11 +80,19 @@ def _encode_call(member: CallRows) -> Encoded:
     made = Encoded(claim.run_id, claim.call_id, words)
     for row in member.rows:
         _add_call_row(made, claim, row, {"fence": claim.fence, "role": claim.role, "label": claim.label})
-    made.intent = any(word in INTENT_WORDS and word != _PASSES_STOP for word in words)
+    made.intent = any(row.event in INTENT_WORDS and not _passes_stop(row) for row in member.rows)
     made.turns = words.count("turn_requested")
     made.terminal = made.progress = bool(words) and words[-1] in TERMINAL_WORDS
     made.sends = any(word in SENDING_WORDS for word in words)
     return made
+
+
+def _passes_stop(row: NewCallRow) -> bool:
+    """Whether an intent commits although the run is stopping: it ends a turn, or it keeps what an agent wrote.
+
+    A push without a guard moves the run's own refs alone; refused, the work would be on one machine only.
+    """
+    return row.event == "interrupt_requested" or (row.event == "push_requested" and "guard" not in row.detail)
 
 
 def _encode_run(member: RunRows) -> Encoded:

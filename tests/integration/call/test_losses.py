@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from shared.hub.refs import pending_ref
 from shared.journal import runs
 from shared.model.outcome import Ended, Status
 from tests.integration.call.desk import DONE, OneWorker, prompt
@@ -122,7 +123,7 @@ def test_a_worker_that_stops_leaves_its_call_to_the_next_one(one: OneWorker) -> 
     check_completed(one, call)
 
 
-def test_a_cancelled_run_s_sent_turn_is_looked_up_before_its_call_ends(one: OneWorker) -> None:
+def test_a_cancelled_run_s_sent_turn_is_looked_up_before_its_call_ends_and_its_files_are_kept(one: OneWorker) -> None:
     call = one.open(prompt(WRITES, {"hang": True}))
     one.work_until_death(call, "after:user_message_seen")
     runs.set_stop(one.database, one.run_id, "cancel")
@@ -130,6 +131,10 @@ def test_a_cancelled_run_s_sent_turn_is_looked_up_before_its_call_ends(one: OneW
     ended: Ended | None = one.work(call)
     assert ended is not None and (ended.status, ended.reason) == (Status.HELD, "cancel")
     assert detail_of(one, call, "turn_ended")["cut"] and one.sent("turn/start") == 1
+    (held,) = [row for row in one.rows(call) if row.event == "held"]
+    assert held.held_tree is not None
+    kept = git(one.hub, "rev-parse", pending_ref(one.run_id, call.call_id) + "^{tree}")
+    assert kept == held.held_tree
 
 
 @pytest.mark.req("A18", "K15", "K16")

@@ -67,14 +67,17 @@ def test_a_stale_member_and_an_unstorable_one_fail_alone(farm: Farm) -> None:
 
 
 @pytest.mark.req("RULE28")
-def test_no_intent_of_a_stopping_run_commits_but_interrupts_and_ends_do(farm: Farm) -> None:
+def test_no_intent_of_a_stopping_run_commits_but_interrupts_ends_and_what_keeps_work_do(farm: Farm) -> None:
     lease = farm.new_run()
     held = farm.claim(farm.new_worker(), farm.open(lease))
     assert runs.set_stop(farm.database, lease.run_id, "cancel") is not None
     with pytest.raises(RunStopping):
         farm.writer.append(held, NewCallRow("turn_requested"))
     with pytest.raises(RunStopping):
+        farm.writer.append(held, NewCallRow("push_requested", {"ref": "refs/heads/main", "guard": None}))
+    with pytest.raises(RunStopping):
         farm.writer.submit(RunRows(lease, opens=(farm.opening(lease),))).result()
+    farm.writer.append(held, NewCallRow("push_requested", {"ref": "refs/crw/flow/r/pending/c"}))
     farm.writer.append(held, NewCallRow("interrupt_requested"), NewCallRow("interrupted"))
     farm.writer.append(held, NewCallRow("held", {"reason": "paused"}))
 
