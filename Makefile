@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS := build/peers
 
-.PHONY: demo demo-crash test lint contract drill soak bench clean
+.PHONY: demo demo-crash test slow lint contract drill soak bench clean
 # How long faults strike in the soak, and over how many calls.
 MINUTES ?= 15
 POSITIONS ?= 2000
@@ -25,6 +25,10 @@ demo-crash: $(VENV)/.installed
 
 test: $(VENV)/.installed lint
 	$(BIN)/python -m pytest -n 4 --dist worksteal
+
+# What takes half a minute and more: the crashed demo, a failover, a full disk, every statement struck in every way.
+slow: $(VENV)/.installed
+	$(BIN)/python -m pytest -n 2 -m slow
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

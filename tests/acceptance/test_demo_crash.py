@@ -10,7 +10,7 @@ import pytest
 
 from tests.acceptance.programs import CRW, assert_nothing_runs, user_environment
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.mark.req("K38", "K42")

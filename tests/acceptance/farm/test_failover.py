@@ -23,6 +23,7 @@ def set_read_only(farm: Farm, value: str) -> None:
     run_sql(farm.postgres, "select pg_reload_conf()")
 
 
+@pytest.mark.slow
 @pytest.mark.req("RULE11", "RULE29")
 def test_a_database_that_is_read_only_for_half_a_minute_ends_nobody_and_changes_nothing(farm: Farm) -> None:
     worker, scheduler = farm.start_worker("h1"), farm.start_scheduler()

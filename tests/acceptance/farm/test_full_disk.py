@@ -75,6 +75,7 @@ def test_a_host_whose_disk_is_full_claims_nothing_and_goes_on_when_there_is_room
     assert worker.alive
 
 
+@pytest.mark.slow
 @pytest.mark.req("RULE6", "RULE9", "A22")
 def test_a_disk_that_fills_up_under_a_turn_loses_no_call_and_sends_nothing_twice(
     farm: Farm, tmp_path: Path, disk: Path

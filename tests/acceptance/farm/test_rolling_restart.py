@@ -57,6 +57,7 @@ def turns_by_operation(fake: FakeHost) -> list[str]:
     return [frame["params"]["clientUserMessageId"] for frame in fake.requests("turn/start")]
 
 
+@pytest.mark.slow
 @pytest.mark.req("K72", "RULE34")
 def test_a_rolling_restart_of_the_whole_farm_under_load_changes_no_outcome(farm: Farm, tmp_path: Path):
     hub = make_bare_hub(tmp_path / "hub.git")

@@ -301,7 +301,7 @@ async def main(flow, args):
         return n
     return len(await flow.parallel([lane(n) for n in range(args)]))
 """
-    run_id = field.submit(script, 2000)
+    run_id = field.submit(script, 1000)
     field.drive()
     field.resume(run_id)
     field.proofs = Verdicts({"main/1[1234]:1": GONE})
