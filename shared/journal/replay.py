@@ -70,6 +70,19 @@ def _output(terminal: CallRow, prepared: CallRow | None) -> Any:
 
 
 def _meta(attempt: Sequence[CallRow], terminal: CallRow, prepared: CallRow | None) -> Meta:
+    if terminal.kind != _AGENT:
+        # No pair, thread or turn to look for; ops are most of what a long replay reads.
+        return Meta(
+            call_id=terminal.call_id,
+            kind=terminal.kind,
+            role=terminal.role,
+            tokens=terminal.tokens,
+            first_seq=attempt[0].seq,
+            last_seq=attempt[-1].seq,
+            host=terminal.host or _newest(attempt, "host"),
+            node_id=terminal.node_id,
+            attempt=terminal.attempt,
+        )
     turns = [row for row in attempt if row.event == "turn_requested"]
     ended = [row.tokens for row in attempt if row.event == "turn_ended" and row.tokens is not None]
     return Meta(
