@@ -77,6 +77,7 @@ def test_the_calls_were_spread_over_two_hosts(kept: dict[str, Any]) -> None:
     assert {call["host"] for call in kept["calls"] if call["host"]} == {"left", "right"}
 
 
+@pytest.mark.slow
 def test_two_demos_at_once_do_not_meet_and_leave_no_file(tmp_path: Path) -> None:
     homes = [tmp_path / name for name in ("first", "second")]
     for home in homes:
