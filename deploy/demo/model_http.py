@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import socket
 import struct
@@ -82,15 +83,17 @@ class ModelHandler(BaseHTTPRequestHandler):
         if step.get("http"):
             failure = {"error": {"message": f"scripted {step['http']}"}}
             return self._json(step["http"], step.get("body", failure), step.get("headers"))
+        # Every item is read before the first byte: once a stream is open, a mistake can only break it off.
+        scripted = fill_in(step_items(step), items, number)
+        events = [list(item_events(spec, index, f"{number}_{index}")) for index, spec in enumerate(scripted)]
         self._open_stream(step.get("headers") or {})
         response = {"id": f"resp_{number}"}
         self._event({"type": "response.created", "response": response})
         self._pause(step.get("hang"))
         self._pause(step.get("before"))
-        for index, spec in enumerate(fill_in(step_items(step), items, number)):
-            for event, seconds in item_events(spec, index, f"{number}_{index}"):
-                self._pause(seconds)
-                self._event(event)
+        for event, seconds in itertools.chain.from_iterable(events):
+            self._pause(seconds)
+            self._event(event)
         self._pause(step.get("hang_late"))
         self._pause(step.get("after"))
         if step.get("cut"):

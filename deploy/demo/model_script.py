@@ -82,7 +82,10 @@ def read_marker(text: str) -> Chosen | None:
         return None
     line = text[start + len(_INLINE) :].split("\n", 1)[0]
     body = line[: line.rindex("]]")]
-    return Chosen("inline:" + digest_text(body)[:12], json.loads(body))
+    steps = json.loads(body)
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise ValueError(f"the steps {body} are no list of objects")
+    return Chosen("inline:" + digest_text(body)[:12], steps or [DEFAULT_STEP])
 
 
 def choose_script(items: Sequence[Any]) -> Chosen:
@@ -183,7 +186,8 @@ def response_item(spec: Mapping[str, Any], mark: str) -> dict[str, Any]:
     elif "call" in spec:
         name, arguments = spec["call"], spec.get("args", {})
     else:
-        raise ValueError(f"unknown scripted item {dict(spec)!r}")
+        known = ("msg", "json", "exec", "call", "reasoning", "custom", "raw")
+        raise ValueError(f"the item {json.dumps(spec)} has none of the members {', '.join(known)}")
     call = {
         "type": "function_call",
         "id": f"fc_{mark}",

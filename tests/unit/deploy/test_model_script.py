@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from deploy.demo.model_script import choose_script, fill_in, item_events, read_marker, response_item, step_items
+from deploy.demo.model_script import (
+    DEFAULT_STEP,
+    choose_script,
+    fill_in,
+    item_events,
+    read_marker,
+    response_item,
+    step_items,
+)
 from shared.model import packets
 
 
@@ -25,7 +33,7 @@ def test_the_newest_text_with_a_marker_decides() -> None:
 @pytest.mark.parametrize("steps", [[{"out": []}], [{"http": 500}, {"out": [{"msg": "]]"}]}], []])
 def test_steps_in_the_prompt_are_read_to_the_end_of_their_line(steps: list[Any]) -> None:
     chosen = read_marker(f"before [[steps:{json.dumps(steps)}]]\nnext line ]]")
-    assert chosen is not None and chosen.steps == steps
+    assert chosen is not None and chosen.steps == (steps or [DEFAULT_STEP])
 
 
 def test_the_first_marker_of_a_text_is_its_own() -> None:
@@ -37,6 +45,12 @@ def test_the_first_marker_of_a_text_is_its_own() -> None:
 def test_steps_that_are_no_json_are_an_error() -> None:
     with pytest.raises(json.JSONDecodeError):
         read_marker("[[steps:[{]]")
+
+
+@pytest.mark.parametrize("steps", ["5", '{"out": []}', "[1]"])
+def test_steps_that_are_no_list_of_objects_are_an_error(steps: str) -> None:
+    with pytest.raises(ValueError, match="no list of objects"):
+        read_marker(f"[[steps:{steps}]]")
 
 
 def test_placeholders_are_filled_in_everywhere() -> None:
@@ -73,7 +87,7 @@ def test_a_command_carries_its_arguments() -> None:
 
 
 def test_an_unknown_item_is_named() -> None:
-    with pytest.raises(ValueError, match="unknown scripted item"):
+    with pytest.raises(ValueError, match="has none of the members"):
         response_item({"shout": "x"}, "1_0")
 
 
