@@ -10,6 +10,7 @@ Source: design of the farm, "Room to leave".
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from scheduler.resume.decisions import Place, place_name
 from scheduler.resume.prefix import Cut, Prefix, plan_prefix
 from scheduler.resume.proving import Proving
+from scheduler.submission import check_key
 from shared.base.errors import GitError, HostUnreachable, UsageError
 from shared.base.ids import new_run_id
 from shared.hub.copying import copy_refs
@@ -31,6 +33,8 @@ from shared.model.proof import Prover
 from shared.model.rows import CallRow, Row
 from shared.model.spec import RunSpec
 
+# Plain digits alone: others are digits, too, of which `int` makes nothing, and so many that it refuses.
+_POSITION = re.compile(r"0*[1-9][0-9]{0,8}", re.ASCII)
 _GIT_SECONDS = 300.0
 _HOST_SECONDS = 20.0
 
@@ -53,7 +57,7 @@ def parse_place(text: str) -> Place:
         UsageError: it is none.
     """
     path, colon, position = text.rpartition(":")
-    if not colon or not path or not position.isdigit() or int(position) < 1:
+    if not colon or not path or not _POSITION.fullmatch(position):
         raise UsageError(f"{text!r} is no position; write path and number, for instance main:3")
     return path, int(position)
 
@@ -68,6 +72,8 @@ def fork_run(database: Database, state: RunState, at: str, key: str | None) -> F
     run, spec = state.run_id, load_spec(database, state.run_id)
     rows = load(database, run)
     place = parse_place(at)
+    if key is not None:
+        check_key(key)
     _check_place(rows, place, run)
     there = fork_of_key(database, run, key, place_name(place)) if key is not None else None
     if there is not None and key is not None:

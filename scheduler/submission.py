@@ -58,7 +58,7 @@ class Submission:
         if wanted.max_turns is not None and not 0 < wanted.max_turns <= _MOST_TURNS:
             raise UsageError(f"max_turns is a number from 1 to {_MOST_TURNS}; leave it out for no cap")
         if wanted.key is not None:
-            _check_key(wanted.key)
+            check_key(wanted.key)
         _check_names(wanted)
         _check_args(wanted.args)
         sources = self._script(wanted)
@@ -139,7 +139,12 @@ def model_mend(role: str) -> str:
     return f'write [roles.{role}] and below it model = "<name of a model>" in {config_file() or "crw.toml"}'
 
 
-def _check_key(key: str) -> None:
+def check_key(key: str) -> None:
+    """Refuse a key that no run can have.
+
+    Raises:
+        UsageError: one sentence with the mend.
+    """
     # It is printed as one word of a line, and the journal keeps neither a NUL nor half a character.
     if not 0 < len(key) <= _MAX_KEY_CHARACTERS:
         raise UsageError(f"a key has 1 to {_MAX_KEY_CHARACTERS} characters; shorten it")
