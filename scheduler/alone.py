@@ -18,7 +18,7 @@ from functools import partial
 from shared.base.command import die_with_parent
 from shared.base.errors import UsageError
 from shared.base.log import get_logger
-from shared.journal.runs import TakenRun
+from shared.journal.run_leases import TakenRun
 
 OPTION = "--alone"
 # Takes from dead schedulers without progress, this one included, from which on a run is driven alone.

@@ -15,7 +15,7 @@ from scheduler.flow.ending import CANCELLED, recorded_end
 from scheduler.last_calls import end_lost, tell_waiting, was_told
 from scheduler.lease import Lease
 from shared.base.errors import RightLost
-from shared.journal import runs
+from shared.journal import run_leases, runs
 from shared.journal.append import JournalWriter, RunLease, RunRows
 from shared.journal.claims import give_up, open_calls
 from shared.journal.database import Database
@@ -50,7 +50,7 @@ class Closer:
         if self._lease is None:
             self._lease = Lease(self._database, self._lease_seconds, lambda: None)
             self._lease.start()
-        return runs.take_stopped(self._database, run_id, self._lease.scheduler_id)
+        return run_leases.take_stopped(self._database, run_id, self._lease.scheduler_id)
 
     def close_run(self, lease: RunLease, deadline: float) -> bool:
         """End a run that was taken, once none of its calls is at work.
@@ -77,7 +77,7 @@ class Closer:
             self._writer.close()
         if self._lease is not None:
             self._lease.stop()
-            runs.give_back(self._database, self._lease.scheduler_id)
+            run_leases.give_back(self._database, self._lease.scheduler_id)
 
     def _is_alive(self, scheduler_id: str | None) -> bool:
         return any(one.alive and one.scheduler_id == scheduler_id for one in list_schedulers(self._database))

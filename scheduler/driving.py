@@ -18,8 +18,8 @@ from scheduler.flow.services import RunServices
 from scheduler.run import drive_run
 from shared.base.errors import StoreError, StoreUnavailable
 from shared.base.log import get_logger
-from shared.journal import runs
-from shared.journal.runs import TakenRun
+from shared.journal import run_leases
+from shared.journal.run_leases import TakenRun
 
 # At once a survivor takes no more than this of a dead scheduler's runs; the next look takes more.
 _TAKES_A_LOOK = 20
@@ -65,7 +65,7 @@ class Driving:
         if room <= 0:
             return 0
         taken = await asyncio.to_thread(
-            runs.take, self._services.database, scheduler_id, room, driven=tuple(self._tasks)
+            run_leases.take, self._services.database, scheduler_id, room, driven=tuple(self._tasks)
         )
         for run in taken:
             self._begin(run)
@@ -115,7 +115,7 @@ class Driving:
             # Not at once: whatever broke it may need a moment to pass.
             await asyncio.sleep(self._pause_seconds)
             try:
-                await asyncio.to_thread(runs.let_go, self._services.database, run.lease, broke=broke)
+                await asyncio.to_thread(run_leases.let_go, self._services.database, run.lease, broke=broke)
                 return
             except (StoreError, SQLAlchemyError) as error:
                 log.warning("run_not_let_go", run=run.run_id, why=str(error))

@@ -39,7 +39,7 @@ from shared.base.settings import Settings, load_settings
 from shared.broker.client import check as check_broker
 from shared.broker.publish import Publisher
 from shared.broker.wakeups import Wakeups
-from shared.journal import runs
+from shared.journal import run_leases, runs
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
 
@@ -150,7 +150,12 @@ class Scheduler:
     async def _drive_handed(self, handed: Handed) -> None:
         """Drive the run that was handed over; the process ends with it."""
         taken = await asyncio.to_thread(
-            runs.take_handed, self._database, self._lease.scheduler_id, handed.run_id, handed.scheduler_id, handed.epoch
+            run_leases.take_handed,
+            self._database,
+            self._lease.scheduler_id,
+            handed.run_id,
+            handed.scheduler_id,
+            handed.epoch,
         )
         if taken is not None:
             await self._driving.drive(taken)
@@ -218,7 +223,7 @@ class Scheduler:
         await self._driving.cancel_all()
         self._lease.stop()
         try:
-            await asyncio.to_thread(runs.give_back, self._database, self._lease.scheduler_id)
+            await asyncio.to_thread(run_leases.give_back, self._database, self._lease.scheduler_id)
         except (StoreError, SQLAlchemyError) as error:
             log.warning("runs_not_given_back", why=str(error))
         self._wakeups.tell("")

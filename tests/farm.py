@@ -19,8 +19,9 @@ from typing import Any
 from deploy.embedded import Postgres, Valkey
 from shared.base.canonical import digest_bytes
 from shared.base.command import die_with_parent
-from shared.journal import read, runs
+from shared.journal import read
 from shared.journal.database import Database, upgrade
+from shared.journal.submit import submit
 from shared.model.rows import CallRow, EventRow, Row
 from shared.model.spec import RunSpec
 from tests.waiting import wait_until
@@ -155,7 +156,7 @@ class Farm:
             "workflow": "flow.py", "script": "flow.py", "sources": sources, "args": args, "hub": "none",
             "base": _NO_COMMIT, "target": "", "roles": {}, **spec,
         }  # fmt: skip
-        return runs.submit(self.database, RunSpec(**values), {"flow.py": raw}, key).run_id
+        return submit(self.database, RunSpec(**values), {"flow.py": raw}, key).run_id
 
     def rows(self, run_id: str) -> list[Row]:
         """All rows of a run."""

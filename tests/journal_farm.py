@@ -8,9 +8,10 @@ from typing import Any
 
 from shared.base.canonical import digest_bytes
 from shared.base.ids import call_id, request_id
-from shared.journal import claims, hosts, runs
+from shared.journal import claims, hosts, run_leases
 from shared.journal.append import Claim, EndedCall, JournalWriter, OpenCall, RunLease, RunRows
 from shared.journal.database import Database
+from shared.journal.submit import submit
 from shared.model.roles import Role
 from shared.model.rows import NewCallRow
 from shared.model.spec import RunSpec
@@ -77,12 +78,12 @@ class Farm:
 
     def new_run(self, **changes: Any) -> RunLease:
         """Submit a run and take it."""
-        runs.submit(self.database, make_spec(**changes), {"flow.py": SCRIPT})
+        submit(self.database, make_spec(**changes), {"flow.py": SCRIPT})
         return self.take()
 
     def take(self, scheduler: str | None = None) -> RunLease:
         """Take the one run that is to be taken."""
-        (taken,) = runs.take(self.database, scheduler or self.scheduler, 1)
+        (taken,) = run_leases.take(self.database, scheduler or self.scheduler, 1)
         return taken.lease
 
     def opening(self, lease: RunLease, *, node: str | None = None, kind: str = "noop", **changes: Any) -> OpenCall:

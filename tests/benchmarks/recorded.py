@@ -23,7 +23,7 @@ from scheduler.changes import Changes
 from scheduler.flow.services import RunServices
 from scheduler.run import drive_run
 from shared.hub.git import Git
-from shared.journal import claims, hosts, read, runs
+from shared.journal import claims, hosts, read, run_leases
 from shared.journal.append import Claim, JournalWriter
 from shared.journal.outbox import Publication
 from shared.model.ops import NOOP, register
@@ -154,14 +154,14 @@ class Recorded:
                 published.put(None)
             await asyncio.to_thread(lambda: [thread.join() for thread in threads])
         hosts.stop_worker(self.farm.database, worker.worker_id)
-        runs.let_go(self.farm.database, taken.lease, broke=False)
+        run_leases.let_go(self.farm.database, taken.lease, broke=False)
 
-    def take(self) -> runs.TakenRun:
+    def take(self) -> run_leases.TakenRun:
         """The run, under a scheduler of its own."""
         scheduler_id = str(uuid.uuid4())
         machine = {"machine": "bench", "pid": os.getpid(), "version": FORMAT}
         hosts.register_scheduler(self.farm.database, scheduler_id, 600, **machine)
-        [taken] = runs.take(self.farm.database, scheduler_id, 1)
+        [taken] = run_leases.take(self.farm.database, scheduler_id, 1)
         assert taken.run_id == self.run_id
         return taken
 

@@ -18,7 +18,7 @@ from scheduler.flow.services import RunServices
 from scheduler.run import drive_run
 from shared.broker.publish import Publisher
 from shared.broker.wakeups import Wakeups
-from shared.journal import hosts, runs
+from shared.journal import hosts, run_leases
 from shared.journal.append import JournalWriter
 from shared.model.ops import NOOP, register
 from shared.model.spec import FORMAT
@@ -71,7 +71,7 @@ async def _replay_once(farm: Farm, run_id: str, mark: Path) -> float:
     register(NOOP)
     scheduler_id = str(uuid.uuid4())
     hosts.register_scheduler(farm.database, scheduler_id, 600, machine="bench", pid=os.getpid(), version=FORMAT)
-    [taken] = runs.take(farm.database, scheduler_id, 1)
+    [taken] = run_leases.take(farm.database, scheduler_id, 1)
     assert taken.run_id == run_id
     passed = len(mark.read_text().splitlines())
     with (
@@ -93,5 +93,5 @@ async def _replay_once(farm: Farm, run_id: str, mark: Path) -> float:
             await asyncio.sleep(0.02)
         driving.cancel()
         await asyncio.gather(driving, return_exceptions=True)
-        runs.let_go(farm.database, taken.lease, broke=False)
+        run_leases.let_go(farm.database, taken.lease, broke=False)
     return LANES * STEPS / (float(marks[-1]) - started)

@@ -18,7 +18,7 @@ from scheduler.run import drive_run
 from shared.base.garbage import collect_seldom
 from shared.broker.publish import Publisher
 from shared.broker.wakeups import Wakeups
-from shared.journal import runs
+from shared.journal import run_leases
 from shared.journal.append import JournalWriter
 from tests.benchmarks.bench import REPETITIONS, Bench, Figure, ratio
 from tests.benchmarks.recorded import HOST, Recorded
@@ -71,5 +71,5 @@ async def resume_once(recorded: Recorded) -> float:
             await asyncio.sleep(0.02)
         driving.cancel()
         await asyncio.gather(driving, return_exceptions=True)
-        runs.let_go(farm.database, taken.lease, broke=False)
+        run_leases.let_go(farm.database, taken.lease, broke=False)
     return float(marks[-1]) - started

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.broker.names import host_mark
-from shared.journal import questions, read, runs
+from shared.journal import questions, read, run_leases
 from shared.journal.append import OpenCall
 from shared.model.outcome import Status
 from shared.model.proof import PROOFS, Answer
@@ -67,7 +67,7 @@ def test_a_question_counts_for_its_epoch_and_is_put_once_at_a_time(one: OneWorke
     answers(one).answer_open()
     assert ask(one) != first
 
-    runs.let_go(one.database, one.lease, broke=False)
+    run_leases.let_go(one.database, one.lease, broke=False)
     one.farm.take(one.farm.new_scheduler())
     stale = ask(one, one.lease.epoch)
     answers(one).answer_open()

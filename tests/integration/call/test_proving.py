@@ -14,7 +14,7 @@ from scheduler.resume import proving
 from scheduler.resume.proving import Proving
 from shared.base.errors import HostUnreachable, RightLost
 from shared.broker.names import host_mark
-from shared.journal import read, runs
+from shared.journal import read, run_leases
 from shared.model.proof import PROOFS, Verdict
 from shared.model.rows import CallRow, NewEventRow
 from tests.factories import make_call_row
@@ -136,7 +136,7 @@ def test_who_only_looks_does_not_wait_for_ever(one: OneWorker) -> None:
 def test_an_answer_for_another_epoch_ends_the_asking(one: OneWorker) -> None:
     call, _ = build(one)
     asker = Asker(one)
-    runs.let_go(one.database, one.lease, broke=False)
+    run_leases.let_go(one.database, one.lease, broke=False)
     one.farm.take(one.farm.new_scheduler())
     with answering(one), pytest.raises(RightLost):
         asker.verdicts(one.rows(call))

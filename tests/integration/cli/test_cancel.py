@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.cli.flow_cancel import end_run
 from scheduler.client import Farm
-from shared.journal import claims, hosts, read, runs
+from shared.journal import claims, hosts, read, run_leases, runs
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
 from shared.journal.members import RunRows
@@ -193,9 +193,9 @@ def test_a_quarantined_run_says_why_and_is_ended_by_the_command_although_schedul
     crw: Crw, journal: JournalFarm, database: Database
 ):
     lease = journal.new_run()
-    for _ in range(runs.TAKES_BEFORE_QUARANTINE):
-        runs.let_go(database, lease, broke=True)
-        taken = runs.take(database, journal.scheduler, 1)
+    for _ in range(run_leases.TAKES_BEFORE_QUARANTINE):
+        run_leases.let_go(database, lease, broke=True)
+        taken = run_leases.take(database, journal.scheduler, 1)
         lease = taken[0].lease if taken else lease
     state = runs.run_state(database, lease.run_id)
     assert state is not None and state.state == "quarantined"

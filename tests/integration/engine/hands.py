@@ -18,10 +18,11 @@ from scheduler.changes import RunWatch
 from scheduler.flow.services import Inputs, Proofs, RunServices, nothing_to_prove
 from scheduler.run import drive_run
 from shared.base.canonical import digest_bytes
-from shared.journal import claims, hosts, read, runs
+from shared.journal import claims, hosts, read, run_leases, runs
 from shared.journal.append import Claim, JournalWriter
 from shared.journal.database import Database
 from shared.journal.outbox import Publication
+from shared.journal.submit import submit
 from shared.model import ops
 from shared.model.roles import Role
 from shared.model.rows import CallRow, EventRow, NewCallRow, Row
@@ -161,10 +162,10 @@ class Field:
             "workflow": "flow.py", "script": "flow.py", "hub": "/hub", "base": "0" * 40, "target": "", "args": args,
             "sources": {name: digest_bytes(raw) for name, raw in sources.items()}, "roles": ROLES,
         }  # fmt: skip
-        return runs.submit(self.database, RunSpec(**{**values, **spec}), sources).run_id
+        return submit(self.database, RunSpec(**{**values, **spec}), sources).run_id
 
-    def take(self, scheduler: str | None = None) -> runs.TakenRun:
-        (taken,) = runs.take(self.database, scheduler or self.scheduler, 1)
+    def take(self, scheduler: str | None = None) -> run_leases.TakenRun:
+        (taken,) = run_leases.take(self.database, scheduler or self.scheduler, 1)
         return taken
 
     def drive(self, answer: Answer = echo, during: Callable[[Ears], Any] | None = None) -> None:
@@ -172,7 +173,7 @@ class Field:
         asyncio.run(self.driving(self.take(), answer, during))
 
     async def driving(
-        self, taken: runs.TakenRun, answer: Answer = echo, during: Callable[[Ears], Any] | None = None
+        self, taken: run_leases.TakenRun, answer: Answer = echo, during: Callable[[Ears], Any] | None = None
     ) -> None:
         ears = Ears()
         hand = Hand(self, answer, ears.hear)

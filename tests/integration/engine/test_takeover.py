@@ -8,7 +8,7 @@ from scheduler.flow.digest import NO_JOINS, input_digest
 from scheduler.flow.services import RunServices
 from scheduler.run import drive_run
 from shared.base import ids
-from shared.journal import runs
+from shared.journal import run_leases, runs
 from shared.journal.append import CallRows, EndedCall, OpenCall, RunRows
 from shared.journal.claims import held_still
 from shared.model.rows import CallRow, NewCallRow, NewEventRow
@@ -47,7 +47,7 @@ def interrupt(field, run_id, answer, until):
         await asyncio.to_thread(hand.close)
 
     asyncio.run(scene())
-    runs.give_back(field.database, field.scheduler)
+    run_leases.give_back(field.database, field.scheduler)
     field.scheduler = field.new_scheduler()
 
 
@@ -182,8 +182,8 @@ async def main(flow, args):
         run = asyncio.create_task(drive_run(taken, services))
         while not field.calls(run_id, "prepared"):
             await asyncio.sleep(0.02)
-        await asyncio.to_thread(runs.give_back, field.database, field.scheduler)
-        (other,) = await asyncio.to_thread(runs.take, field.database, field.new_scheduler(), 1)
+        await asyncio.to_thread(run_leases.give_back, field.database, field.scheduler)
+        (other,) = await asyncio.to_thread(run_leases.take, field.database, field.new_scheduler(), 1)
         await asyncio.wrap_future(
             field.writer.submit(RunRows(other.lease, (NewEventRow("log", {"message": "other"}),)))
         )
@@ -232,8 +232,8 @@ async def main(flow, args):
 
     def answer(prepared):
         # Between the first and the second position the run is taken away.
-        runs.give_back(field.database, field.scheduler)
-        runs.take(field.database, field.new_scheduler(), 1)
+        run_leases.give_back(field.database, field.scheduler)
+        run_leases.take(field.database, field.new_scheduler(), 1)
         return echo(prepared)
 
     asyncio.run(field.driving(taken, answer))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.journal import artifacts, claims, hosts, outbox, progress, read, roster, runs
+from shared.journal import artifacts, claims, hosts, outbox, progress, read, roster, run_leases, runs
 from shared.journal.append import JournalWriter, RunRows
 from shared.journal.database import Database
 from shared.model.rows import NewCallRow, NewEventRow
@@ -55,5 +55,5 @@ def test_a_run_from_submit_to_its_end_needs_no_more_than_the_application_role(ap
     finished = RunRows(lease, events=(NewEventRow("finished", {"status": "x"}),), withdraw=True, finish=True)
     farm.writer.submit(finished).result()
     assert len(read.load(farm.database, lease.run_id)) == 6
-    assert runs.give_back(farm.database, farm.scheduler) == []
+    assert run_leases.give_back(farm.database, farm.scheduler) == []
     assert roster.list_hosts(farm.database)[0].host == "h1"

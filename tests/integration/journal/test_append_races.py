@@ -9,7 +9,7 @@ import psycopg2
 import pytest
 
 from shared.base.errors import RightLost
-from shared.journal import read, runs
+from shared.journal import read, run_leases, runs
 from shared.journal.append import CallRows, JournalWriter, RunRows
 from shared.journal.encoding import encode
 from shared.journal.group import AppendConnection
@@ -113,13 +113,13 @@ def test_after_a_takeover_the_old_scheduler_has_no_right(farm: Farm) -> None:
     old = farm.new_run()
     farm.rows("update farm_schedulers set state = 'dead' where scheduler_id = %(s)s returning 1", s=farm.scheduler)
     other = farm.new_scheduler()
-    (taken,) = runs.take(farm.database, other, 5)
+    (taken,) = run_leases.take(farm.database, other, 5)
     assert taken.lease.epoch == old.epoch + 1 and taken.takes == 1
     with pytest.raises(RightLost):
         farm.writer.submit(RunRows(old, opens=(farm.opening(old),))).result()
     farm.writer.submit(RunRows(taken.lease, opens=(farm.opening(old),))).result()
     with pytest.raises(RightLost):
-        runs.take(farm.database, farm.scheduler, 5)
+        run_leases.take(farm.database, farm.scheduler, 5)
 
 
 @pytest.mark.req("RULE3", "J43")

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from shared.base.errors import SchemaMismatch
-from shared.journal import claims, runs
+from shared.journal import claims, run_leases
 from shared.journal.append import Claim, RunRows
 from shared.journal.claims import Ask, Denied
 from shared.model.rows import NewCallRow
@@ -86,7 +86,7 @@ def test_a_program_older_than_min_writer_is_granted_no_call_takes_no_run_and_doe
     farm.rows("update farm_meta set min_writer = 2 returning 1")
     assert farm.ask(worker, opened) == Denied("version")
     with pytest.raises(SchemaMismatch, match="writer 2 and newer"):
-        runs.take(farm.database, farm.scheduler, 1)
+        run_leases.take(farm.database, farm.scheduler, 1)
     with pytest.raises(SchemaMismatch, match="install the newer program"):
         farm.database.check()
     farm.rows("update farm_meta set min_writer = 1 returning 1")

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from shared.base.errors import StoreError, UsageError
-from shared.journal import queries, runs
+from shared.journal import queries, run_leases, runs
 from shared.journal.append import EndedCall, RunRows
 from shared.journal.database import Database
+from shared.journal.submit import submit
 from shared.journal.tables import RUN_IDENTITY
 from shared.model.rows import NewCallRow, NewEventRow
 from tests.journal_farm import SCRIPT, Farm, make_spec
@@ -22,7 +23,7 @@ SOURCES = {"flow.py": SCRIPT}
 @pytest.mark.req("J23", "DEF17")
 def test_a_run_and_its_sources_read_back_as_they_were_submitted(database: Database) -> None:
     spec = make_spec(args={"n": 2**60, "s": "\ud800"}, label="gpu")
-    run = runs.submit(database, spec, SOURCES).run_id
+    run = submit(database, spec, SOURCES).run_id
     assert runs.load_spec(database, run) == spec
     assert runs.load_source(database, spec.sources["flow.py"]) == SCRIPT
     with pytest.raises(StoreError, match="no run rx"):
@@ -30,11 +31,11 @@ def test_a_run_and_its_sources_read_back_as_they_were_submitted(database: Databa
 
 
 def test_the_same_key_never_starts_a_second_run_and_says_what_differs(database: Database) -> None:
-    first = runs.submit(database, make_spec(), SOURCES, "k")
-    again = runs.submit(database, make_spec(), SOURCES, "k")
+    first = submit(database, make_spec(), SOURCES, "k")
+    again = submit(database, make_spec(), SOURCES, "k")
     assert (again.run_id, first.created, again.created) == (first.run_id, True, False)
     with pytest.raises(UsageError, match=rf"{first.run_id}.*other args, target"):
-        runs.submit(database, make_spec(args=1, target="t"), SOURCES, "k")
+        submit(database, make_spec(args=1, target="t"), SOURCES, "k")
     assert len(runs.list_runs(database)) == 1
 
 
@@ -44,7 +45,7 @@ def test_a_run_taken_from_dead_schedulers_without_progress_is_quarantined_at_the
     takes = []
     for _ in range(3):
         farm.rows("update farm_schedulers set state = 'dead' returning 1")
-        taken = runs.take(farm.database, farm.new_scheduler(), 5)
+        taken = run_leases.take(farm.database, farm.new_scheduler(), 5)
         takes += [run.takes for run in taken]
     assert takes == [1, 2]
     (state,) = runs.list_runs(farm.database, 5, "quarantined")
@@ -55,27 +56,27 @@ def test_a_run_taken_from_dead_schedulers_without_progress_is_quarantined_at_the
 def test_a_terminal_row_is_progress_and_an_orderly_stop_does_not_count(farm: Farm) -> None:
     lease = farm.new_run()
     farm.rows("update farm_schedulers set state = 'dead' returning 1")
-    (taken,) = runs.take(farm.database, farm.new_scheduler(), 5)
+    (taken,) = run_leases.take(farm.database, farm.new_scheduler(), 5)
     op = farm.opening(lease, kind="clock")
     ended = EndedCall(op.call_id, op.path, op.position, op.kind, None, op.request_id, 0, NewCallRow("completed"))
     farm.writer.submit(RunRows(taken.lease, ended=(ended,))).result()
-    assert runs.give_back(farm.database, taken.lease.scheduler_id) == [lease.run_id]
+    assert run_leases.give_back(farm.database, taken.lease.scheduler_id) == [lease.run_id]
     assert farm.rows("select state, scheduler_id from flow_runs") == [("queued", None)]
-    (again,) = runs.take(farm.database, farm.new_scheduler(), 5)
+    (again,) = run_leases.take(farm.database, farm.new_scheduler(), 5)
     assert (again.takes, again.lease.epoch, again.lease.rows_written) == (0, lease.epoch + 2, 1)
 
 
 def test_of_several_schedulers_each_run_is_taken_by_one(farm: Farm) -> None:
     for number in range(12):
-        runs.submit(farm.database, make_spec(args=number), SOURCES)
+        submit(farm.database, make_spec(args=number), SOURCES)
     schedulers = [farm.new_scheduler() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        taken = list(pool.map(lambda name: runs.take(farm.database, name, 3), schedulers))
+        taken = list(pool.map(lambda name: run_leases.take(farm.database, name, 3), schedulers))
     names = [run.run_id for runs_of_one in taken for run in runs_of_one]
     assert len(names) == len(set(names)) and all(run.lease.epoch == 1 for one in taken for run in one)
     # Whoever found a row locked by another passed over it: the next look takes the rest.
     for name in schedulers:
-        names += [run.run_id for run in runs.take(farm.database, name, 12)]
+        names += [run.run_id for run in run_leases.take(farm.database, name, 12)]
     assert len(names) == len(set(names)) == 12
 
 

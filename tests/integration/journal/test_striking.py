@@ -13,9 +13,10 @@ import psycopg2
 import pytest
 from sqlalchemy.engine import make_url
 
-from shared.journal import claims, hosts, outbox, questions, read, runs
+from shared.journal import claims, hosts, outbox, questions, read, run_leases, runs
 from shared.journal.append import Claim, JournalWriter, RunRows
 from shared.journal.database import Database, retrying
+from shared.journal.submit import submit
 from shared.model.rows import CallRow, NewCallRow, NewEventRow
 from tests.integration.journal.striking import Blow, Striker
 from tests.journal_farm import SCRIPT, Farm, make_identity, make_spec
@@ -38,8 +39,8 @@ def _live(farm: Farm, writer: JournalWriter, host: str) -> dict[str, Any]:
     identity = make_identity(host)
     hosts.register(database, identity)
     key = secrets.token_hex(4)
-    submitted = runs.submit(database, make_spec(), {"flow.py": SCRIPT}, key)
-    (taken,) = runs.take(database, farm.scheduler, 1, driven=())
+    submitted = submit(database, make_spec(), {"flow.py": SCRIPT}, key)
+    (taken,) = run_leases.take(database, farm.scheduler, 1, driven=())
     assert taken.run_id == submitted.run_id
     lease = taken.lease
     writer.submit(RunRows(lease, events=(NewEventRow("started", {}),))).result()
@@ -70,9 +71,9 @@ def _live(farm: Farm, writer: JournalWriter, host: str) -> dict[str, Any]:
     writer.submit(RunRows(lease, withdraw=True)).result()
     hosts.stop_worker(database, successor.worker_id)
     given_up = claims.give_up(database, lease.run_id)
-    runs.give_back(database, farm.scheduler)
+    run_leases.give_back(database, farm.scheduler)
     farm.scheduler = farm.new_scheduler()
-    (again,) = runs.take(database, farm.scheduler, 1, driven=())
+    (again,) = run_leases.take(database, farm.scheduler, 1, driven=())
     (lost_call,) = [call for call in claims.open_calls(database, lease.run_id) if call.state == "lost"]
     end = NewCallRow("outcome_unknown", {"reason": "cancel"})
     writer.submit(RunRows(again.lease, ended=(farm.ended(lost, end),))).result()

@@ -6,7 +6,7 @@ import uuid
 
 from shared.base.ids import call_id, request_id
 from shared.broker.publish import Publisher
-from shared.journal import hosts, runs
+from shared.journal import hosts, run_leases
 from shared.journal.append import JournalWriter
 from shared.journal.members import OpenCall, RunRows
 from shared.journal.outbox import Publication
@@ -22,7 +22,7 @@ class ScriptedRun:
         self.run_id = farm.submit("async def main(flow, args): pass", **spec)
         scheduler_id = str(uuid.uuid4())
         hosts.register_scheduler(farm.database, scheduler_id, 3600, machine="test", pid=1, version=1)
-        [taken] = runs.take(farm.database, scheduler_id, 1)
+        [taken] = run_leases.take(farm.database, scheduler_id, 1)
         self.lease = taken.lease
         self.writer = JournalWriter(farm.database)
         self.publisher = Publisher(farm.valkey.url)

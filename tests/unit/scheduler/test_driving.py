@@ -13,7 +13,7 @@ from scheduler.driving import Driving
 from scheduler.flow.services import RunServices
 from shared.base.errors import StoreUnavailable
 from shared.journal.append import RunLease
-from shared.journal.runs import TakenRun
+from shared.journal.run_leases import TakenRun
 
 
 class Services:
@@ -50,8 +50,8 @@ def test_a_run_that_is_taken_again_before_its_last_drive_is_over_stays_on_the_li
         # It is taken again before whoever let it go hears that it did.
         assert taken_again.wait(5)
 
-    monkeypatch.setattr(driving.runs, "take", take)
-    monkeypatch.setattr(driving.runs, "let_go", let_go)
+    monkeypatch.setattr(driving.run_leases, "take", take)
+    monkeypatch.setattr(driving.run_leases, "let_go", let_go)
     monkeypatch.setattr(driving, "drive_run", drive)
 
     async def scene() -> None:
