@@ -37,12 +37,13 @@ home, with which arguments); `process` (one generation); `transport` (lines), `r
 """
 
 from workers.appserver.answers import pick_answer
+from workers.appserver.connection import AppServerConnection
 from workers.appserver.guard import guard_schema, unwrap_answer
 from workers.appserver.limits import TurnError, Usage
 from workers.appserver.record import Progress, TurnEnd
 from workers.appserver.refusals import why_gone
 from workers.appserver.router import TurnCursor
-from workers.appserver.service import AppServerConnection, AppServerService
+from workers.appserver.service import AppServerService
 from workers.appserver.threads import Thread, ThreadSettings, find_exposed, thread_source
 from workers.appserver.transcript import make_transcript
 from workers.appserver.turns import FullTurn, TurnRequest
