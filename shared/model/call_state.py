@@ -15,14 +15,16 @@ Source: journal document, "Persistence" and "Held calls"; App Server document, "
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from shared.model.events import REOPENING_WORDS, TERMINAL_WORDS
 from shared.model.operation import parse_operation
+from shared.model.origin import Origin
 from shared.model.rows import CallRow
+from shared.model.sent_turn import SentTurn, see
 
 
 class Step(StrEnum):
@@ -33,75 +35,6 @@ class Step(StrEnum):
     TURN_OPEN = "turn_open"
     TURN_ENDED = "turn_ended"
     ENDED = "ended"
-
-
-@dataclass(frozen=True)
-class Origin:
-    """The process that a request left from, as its intent names it: what an absence is held against.
-
-    Shape: `worker_id` has its pid and start time in `farm_workers`; `home_id` is the state
-    directory's own; `generation` the App Server's; `space_mark` the last alarm of free
-    space the host had then; `local_only` that its agents had no apps, web search or MCP.
-    """
-
-    host: str
-    worker_id: str
-    boot_id: str
-    home_id: str
-    generation: str
-    space_mark: int
-    local_only: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain data for an intent's detail."""
-        return asdict(self)
-
-    @classmethod
-    def read(cls, detail: Mapping[str, Any]) -> Origin | None:
-        """From an intent's detail; None for one that did not say all of it."""
-        values = {field.name: detail.get(field.name) for field in fields(cls)}
-        # Older rows do not say it: they were written where it was always so.
-        values["local_only"] = detail.get("local_only", True)
-        return None if None in values.values() else cls(**values)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class SentTurn:
-    """A turn that was announced.
-
-    Shape:
-        packet: what its input was made of, None when the intent did not say.
-        first: whether this call made the thread and this is the first turn on it.
-        repository: what a reading call's directory held before its turn, as the intent recorded it.
-        turn_id: the server's id, None when its answer was not recorded.
-        delivered: its input was seen on the server's disk.
-        interrupt: why it was to be interrupted, None when it was not.
-        ended, lost: the row that saw its end, or that proved it was not delivered.
-    """
-
-    ordinal: int
-    operation: str
-    thread_id: str
-    origin: Origin | None = None
-    packet: Mapping[str, Any] | None = None
-    repair: bool = False
-    first: bool = False
-    repository: Mapping[str, Any] | None = None
-    turn_id: str | None = None
-    delivered: bool = False
-    interrupt: str | None = None
-    ended: CallRow | None = None
-    lost: CallRow | None = None
-
-    @property
-    def open(self) -> bool:
-        """Whether what came of it is not known from the rows."""
-        return self.ended is None and self.lost is None
-
-    @property
-    def cut(self) -> bool:
-        """Whether it was ended by the death of what ran it, or never came to run."""
-        return self.lost is not None or bool(self.ended is not None and self.ended.detail.get("cut"))
 
 
 @dataclass(frozen=True)
@@ -220,7 +153,7 @@ def _take(state: CallState, row: CallRow) -> CallState:
         return replace(state, turns=(*state.turns, _sent_turn(state, row)), cleared=None)
     if not state.turns:
         return state
-    last = _see(state.turns[-1], row)
+    last = see(state.turns[-1], row)
     gone = last.lost is row and bool(row.detail.get("thread_gone"))
     return replace(state, turns=(*state.turns[:-1], last), thread=None if gone else state.thread)
 
@@ -240,18 +173,3 @@ def _sent_turn(state: CallState, row: CallRow) -> SentTurn:
         first=state.creations > 0 and not earlier,
         repository=row.detail.get("repository"),
     )
-
-
-def _see(turn: SentTurn, row: CallRow) -> SentTurn:
-    """What a row behind a turn's intent says about it."""
-    if row.event == "turn_started":
-        return replace(turn, turn_id=row.turn_id)
-    if row.event == "user_message_seen":
-        return replace(turn, delivered=True)
-    if row.event == "interrupt_requested":
-        return replace(turn, turn_id=row.turn_id or turn.turn_id, interrupt=str(row.detail.get("reason")))
-    if row.event == "turn_ended":
-        return replace(turn, turn_id=row.turn_id or turn.turn_id, ended=row)
-    if row.event == "turn_lost":
-        return replace(turn, lost=row)
-    return turn

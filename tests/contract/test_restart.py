@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.base.errors import AnswerLost
-from shared.model.call_state import SentTurn
+from shared.model.sent_turn import SentTurn
 from tests.contract.hosts import HANG, TURN_SECONDS, ContractHost, final
 from tests.waiting import wait_until
 from workers.appserver import Thread, pick_answer

@@ -13,9 +13,10 @@ from typing import Any
 from shared.journal import artifacts, read
 from shared.journal.database import Database
 from shared.model import packets
-from shared.model.call_state import SentTurn, begins_attempt, read_call_state
+from shared.model.call_state import begins_attempt, read_call_state
 from shared.model.events import TERMINAL_WORDS
 from shared.model.rows import CallRow, NewCallRow
+from shared.model.sent_turn import SentTurn
 from workers.call.context import AgentCall
 from workers.call.continuing import Conversation, Rung
 from workers.call.desk import Desk

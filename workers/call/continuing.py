@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from shared.model.call_state import Origin
+from shared.model.origin import Origin
 from shared.model.rows import CallRow, NewCallRow
 from workers.call.context import AgentCall
 

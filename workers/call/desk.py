@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from shared.base.errors import NotSent
 from shared.journal.append import Claim
-from shared.model.call_state import Origin
+from shared.model.origin import Origin
 from shared.model.rows import NewCallRow
 from workers.appserver import AppServerConnection
 from workers.claim import CallStopped

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from shared.base.canonical import storable
 from shared.journal import artifacts
-from shared.model.call_state import SentTurn
 from shared.model.rows import NewCallRow
+from shared.model.sent_turn import SentTurn
 from workers.appserver import AppServerConnection, FullTurn, TurnEnd, TurnError, Usage, make_transcript
 from workers.call.desk import Desk
 

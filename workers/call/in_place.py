@@ -10,8 +10,8 @@ Source: journal document, "Held calls".
 from __future__ import annotations
 
 from shared.base.errors import Refused, ThreadBusy, Unreadable, WorktreeError
-from shared.model.call_state import SentTurn
 from shared.model.rows import NewCallRow
+from shared.model.sent_turn import SentTurn
 from workers.appserver import AppServerConnection, Thread, thread_source
 from workers.call.context import AgentCall
 from workers.call.continuing import recorded_conversation

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.model import packets
-from shared.model.call_state import SentTurn
+from shared.model.sent_turn import SentTurn
 
 
 @dataclass(frozen=True)

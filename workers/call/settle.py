@@ -16,8 +16,8 @@ from typing import Any
 
 from shared.base.errors import AnswerLost, CrwError, HostError, NotSent, Refused, SettingsError, ThreadBusy, Unreadable
 from shared.base.log import get_logger
-from shared.model.call_state import SentTurn
 from shared.model.rows import NewCallRow
+from shared.model.sent_turn import SentTurn
 from workers.appserver import FullTurn
 from workers.call.context import AgentCall
 from workers.call.continuing import recorded_conversation

@@ -14,9 +14,9 @@ from typing import Any
 
 from shared.base.canonical import digest_json
 from shared.base.errors import AnswerLost, HostError, NotSent, Refused, Unreadable
-from shared.model.call_state import SentTurn
 from shared.model.operation import turn_operation
 from shared.model.rows import NewCallRow
+from shared.model.sent_turn import SentTurn
 from workers.appserver import AppServerConnection, TurnCursor, TurnEnd, TurnRequest
 from workers.call.context import AgentCall
 from workers.call.desk import Desk

@@ -5,7 +5,8 @@ Source: rules of the protocol, 6; settled conflict of the acknowledged turn.
 
 from __future__ import annotations
 
-from shared.model.call_state import Origin, SentTurn
+from shared.model.origin import Origin
+from shared.model.sent_turn import SentTurn
 from workers.appserver import FullTurn
 
 

@@ -10,8 +10,8 @@ import time
 from dataclasses import dataclass
 
 from shared.base.errors import EchoMismatch, Refused, ThreadBusy, ThreadMissing
-from shared.model.call_state import SentTurn
 from shared.model.operation import read_marker
+from shared.model.sent_turn import SentTurn
 from workers.appserver import AppServerConnection, FullTurn, Thread, ThreadSettings
 
 # The lock of a process that was just killed can outlive it by a moment.

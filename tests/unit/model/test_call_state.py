@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.model.call_state import RECOVERY_HOLD, Origin, Step, read_call_state
+from shared.model.call_state import RECOVERY_HOLD, Step, read_call_state
 from shared.model.events import INTENT_WORDS, TERMINAL_WORDS
 from shared.model.operation import turn_operation
+from shared.model.origin import Origin
 from shared.model.rows import CallRow
 from shared.model.settlement import read_settlement
 from tests.factories import make_call_row
