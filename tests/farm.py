@@ -20,7 +20,8 @@ from deploy.embedded import Postgres, Valkey
 from shared.base.canonical import digest_bytes
 from shared.base.command import die_with_parent
 from shared.journal import read
-from shared.journal.database import Database, upgrade
+from shared.journal.database import Database
+from shared.journal.meta import upgrade
 from shared.journal.submit import submit
 from shared.model.rows import CallRow, EventRow, Row
 from shared.model.spec import RunSpec

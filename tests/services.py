@@ -12,7 +12,7 @@ import psycopg2
 import pytest
 
 from deploy.embedded import Postgres, Valkey
-from shared.journal.database import upgrade
+from shared.journal.meta import upgrade
 from tests.farm import Farm
 
 _numbers = itertools.count()

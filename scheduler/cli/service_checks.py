@@ -12,7 +12,8 @@ from shared.base.errors import CrwError, HistoryChanged, SchemaMismatch, StoreEr
 from shared.base.log import mask_url
 from shared.base.settings import Settings
 from shared.broker.client import check as check_broker
-from shared.journal.database import SCHEMA_VERSION, Database, clock
+from shared.journal.database import Database, clock
+from shared.journal.meta import SCHEMA_VERSION
 from shared.journal.roster import list_hosts
 
 GIVE_UP_SECONDS = 5.0

@@ -3,6 +3,7 @@
 Everything works behind a pooler in transaction mode: READ COMMITTED (the server's
 default for this database), no prepared statements by name, no advisory session
 lock, no LISTEN. psycopg2's errors become the farm's own here and nowhere else.
+Source: design of the farm, "The journal in Postgres".
 """
 
 from __future__ import annotations
@@ -15,44 +16,23 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import psycopg2
-import psycopg2.errors
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from shared.base.errors import SettingsError, StoreUnavailable
 from shared.base.log import mask_url
-from shared.journal.meta import SCHEMA_VERSION, check_server, upgrade
-
-__all__ = ["SCHEMA_VERSION", "Database", "clock", "is_lost", "is_retryable", "retrying", "upgrade"]
+from shared.journal.meta import check_server
+from shared.journal.postgres_errors import is_lost, is_retryable
 
 T = TypeVar("T")
 
-# Deadlock, serialization failure, lock or statement time-out: the transaction is gone, nothing of it was stored.
-_ABORTED_STATES = ("40001", "40P01", "55P03", "57014")
-# The server goes down, comes up, is full or has become a standby: this try is lost, a later one may do.
-_AWAY_CLASSES = ("08", "53", "57P", "25006", "58")
 _KEEPALIVE = {
     "keepalives_idle": 15,
     "keepalives_interval": 5,
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-
-
-def is_lost(error: psycopg2.Error) -> bool:
-    """Whether the connection or the server went away: what was asked may have been done."""
-    code = error.pgcode
-    if code is None:
-        # libpq reports some broken connections as a plain DatabaseError without a code.
-        broken = isinstance(error, (psycopg2.OperationalError, psycopg2.InterfaceError))
-        return broken or type(error) is psycopg2.DatabaseError
-    return code.startswith(_AWAY_CLASSES)
-
-
-def is_retryable(error: psycopg2.Error) -> bool:
-    """Whether the same transaction may be tried again."""
-    return is_lost(error) or error.pgcode in _ABORTED_STATES
 
 
 class Database:

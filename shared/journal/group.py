@@ -12,10 +12,11 @@ import psycopg2
 
 from shared.base.crashpoint import crashpoint
 from shared.base.errors import BudgetSpent, RightLost, RowRefused, RunStopping, StoreError
-from shared.journal.database import Database, is_lost, is_retryable
+from shared.journal.database import Database
 from shared.journal.encoding import Encoded
 from shared.journal.members import Claim
 from shared.journal.parameters import Group, Right, append_parameters, judge_parameters
+from shared.journal.postgres_errors import is_lost, is_retryable
 from shared.journal.queries.writing import APPEND, JUDGE, STORED_BY_CLAIM, STORED_BY_LEASE
 
 _PAUSE_SECONDS = 0.02

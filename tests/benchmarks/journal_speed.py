@@ -15,7 +15,8 @@ import psycopg2
 from shared.base.ids import call_id
 from shared.journal import read, runs
 from shared.journal.append import Claim, JournalWriter, RunLease
-from shared.journal.database import Database, upgrade
+from shared.journal.database import Database
+from shared.journal.meta import upgrade
 from shared.model.rows import NewCallRow
 from tests.benchmarks.bench import REPETITIONS, Bench, Figure, ratio
 from tests.journal_farm import Farm

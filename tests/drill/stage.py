@@ -14,7 +14,7 @@ import psycopg2
 from sqlalchemy import text
 
 from deploy.embedded import Postgres
-from shared.journal.database import upgrade
+from shared.journal.meta import upgrade
 from tests.drill.nursery import Child, Nursery
 from tests.farm import Farm
 from tests.repositories import git, make_bare_hub

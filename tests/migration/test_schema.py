@@ -11,7 +11,8 @@ from alembic.migration import MigrationContext
 from shared.base.errors import SchemaMismatch, StoreUnavailable, UsageError
 from shared.journal import farm_tables, meta, tables
 from shared.journal.columns import METADATA
-from shared.journal.database import SCHEMA_VERSION, Database, upgrade
+from shared.journal.database import Database
+from shared.journal.meta import SCHEMA_VERSION, upgrade
 from shared.journal.tables import RUN_IDENTITY
 
 KNOWN = {*tables.__dict__, *farm_tables.__dict__}

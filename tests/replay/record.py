@@ -18,7 +18,8 @@ from unittest.mock import patch
 from deploy.embedded import Postgres
 from scheduler.flow import deciding
 from shared.journal import runs
-from shared.journal.database import Database, upgrade
+from shared.journal.database import Database
+from shared.journal.meta import upgrade
 from shared.model.rows import NewCallRow
 from tests.integration.engine.hands import Field, echo, ended
 from tests.integration.engine.test_held import LANE, held_once

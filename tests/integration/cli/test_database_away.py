@@ -11,7 +11,8 @@ from deploy.embedded import Postgres, Valkey
 from scheduler.client import Farm
 from shared.base.settings import Settings
 from shared.journal.append import JournalWriter, RunRows
-from shared.journal.database import Database, upgrade
+from shared.journal.database import Database
+from shared.journal.meta import upgrade
 from shared.model.rows import NewEventRow
 from tests.journal_farm import Farm as JournalFarm
 from tests.waiting import wait_until

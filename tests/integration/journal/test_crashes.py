@@ -16,7 +16,8 @@ from deploy.embedded import Postgres
 from shared.base.errors import RightLost, StoreUnavailable
 from shared.journal import read
 from shared.journal.append import JournalWriter
-from shared.journal.database import Database, upgrade
+from shared.journal.database import Database
+from shared.journal.meta import upgrade
 from shared.model.rows import CallRow, NewCallRow
 from tests.journal_farm import Farm
 from tests.waiting import wait_until
