@@ -17,10 +17,11 @@ from scheduler.lease import Lease
 from shared.base.errors import RightLost
 from shared.journal import run_leases, runs
 from shared.journal.append import JournalWriter, RunLease, RunRows
-from shared.journal.claims import give_up, open_calls
 from shared.journal.database import Database
+from shared.journal.open_calls import open_calls
 from shared.journal.read import load_lean
 from shared.journal.roster import list_schedulers
+from shared.journal.stopping import give_up
 from shared.model.rows import EventRow, NewEventRow, Row
 
 _LOOK_SECONDS = 0.25

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from scheduler.guarding import may_push, shut_out
 from shared.journal.append import EndedCall
-from shared.journal.claims import OpenCallState, held_still
 from shared.journal.database import Database
+from shared.journal.open_calls import OpenCallState, held_still
 from shared.model.rows import EventRow, NewCallRow, NewEventRow, Row
 
 

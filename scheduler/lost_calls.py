@@ -20,8 +20,8 @@ from shared.base.errors import StoreError
 from shared.base.log import get_logger
 from shared.broker.names import AGENT_KIND
 from shared.journal.append import EndedCall, RunLease, RunRows
-from shared.journal.claims import OpenCallState, open_calls
 from shared.journal.database import Database
+from shared.journal.open_calls import OpenCallState, open_calls
 from shared.journal.read import load_call
 from shared.model.events import SENDING_WORDS
 from shared.model.ops import OPS

@@ -38,8 +38,8 @@ from scheduler.resume.history import History
 from shared.base.errors import RightLost, RowRefused
 from shared.base.log import get_logger
 from shared.journal.append import RunLease, RunRows
-from shared.journal.claims import open_calls
 from shared.journal.database import Database, clock
+from shared.journal.open_calls import open_calls
 from shared.journal.read import Page, load_after, load_slim
 from shared.journal.runs import load_source, load_spec, run_state, set_stop
 from shared.model.rows import NewEventRow, Row

@@ -10,7 +10,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from shared.base.errors import StoreError
 from shared.base.log import get_logger
-from shared.journal import claims, runs
+from shared.journal import claims, runs, stopping
 from workers.tasks import Caller
 from workers.worker import Worker
 
@@ -109,7 +109,7 @@ class StopFlags:
                 in_hand.setdefault(hand.claim.run_id, []).append(hand.tell)
         if not in_hand:
             return
-        stopped = dict(claims.told_to_stop(self._worker.database, [hand.call_id for hand in hands]))
+        stopped = dict(stopping.told_to_stop(self._worker.database, [hand.call_id for hand in hands]))
         for hand in hands:
             if hand.call_id in stopped:
                 hand.tell(stopped[hand.call_id])

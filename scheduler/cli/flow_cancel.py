@@ -16,9 +16,10 @@ from scheduler.closing import Closer
 from scheduler.outcome import Outcome, end_words
 from shared.base.errors import StillRunning
 from shared.base.ids import RunId
-from shared.journal.claims import give_up
-from shared.journal.read import load_lean, open_calls
+from shared.journal.open_calls import open_calls
+from shared.journal.read import load_lean
 from shared.journal.roster import list_schedulers
+from shared.journal.stopping import give_up
 from shared.model.rows import EventRow, Row
 
 # What its scheduler needs to end the calls that were given up: a look, the guard on the hub, the rows.

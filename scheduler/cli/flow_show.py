@@ -29,7 +29,8 @@ from shared.base.ids import RunId, is_call_id, is_run_id
 from shared.base.log import mask_url
 from shared.journal import artifacts
 from shared.journal.database import Database, clock
-from shared.journal.read import load_call, load_lean, open_calls
+from shared.journal.open_calls import open_calls
+from shared.journal.read import load_call, load_lean
 from shared.journal.replay import read_call_result
 from shared.journal.roster import list_hosts
 from shared.journal.runs import RunState, load_spec

@@ -9,7 +9,7 @@ from typing import Any
 from scheduler.cli.output import Table, count, duration, one_line
 from scheduler.cli.view import CallView, RunView
 from scheduler.outcome import end_words
-from shared.journal.claims import OpenCallState
+from shared.journal.open_calls import OpenCallState
 
 _LABEL_WIDTH = 32
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from scheduler.flow.dispatch import Dispatch
 from scheduler.flow.waiting import Inbox
 from shared.base.errors import StoreError
-from shared.journal.claims import OpenCallState, open_calls
 from shared.journal.database import Database
+from shared.journal.open_calls import OpenCallState, open_calls
 from shared.journal.roster import list_hosts
 from shared.model.rows import NewEventRow
 

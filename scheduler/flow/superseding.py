@@ -19,8 +19,8 @@ from scheduler.resume.suffix import BY_RESUME, Doomed, superseded_row
 from shared.base.errors import RightLost
 from shared.base.log import get_logger
 from shared.journal.append import RunLease
-from shared.journal.claims import stop_calls
 from shared.journal.database import Database
+from shared.journal.stopping import stop_calls
 
 
 class Superseding:

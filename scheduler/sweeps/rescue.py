@@ -12,7 +12,7 @@ import time
 
 from scheduler.sweeps.suspicion import Suspicion
 from shared.base.log import get_logger
-from shared.journal import claims, hosts, roster
+from shared.journal import freeing, hosts, roster
 from shared.journal.database import Database
 from shared.journal.hosts import Suspect
 
@@ -43,7 +43,7 @@ class RescueCalls:
             freed += len(calls)
         freed += len(hosts.free_dead(self._database))
         # Its worker lives and beats, but whoever works on the call does not come back.
-        overdue = claims.free_overdue(self._database, self._lease_seconds)
+        overdue = freeing.free_overdue(self._database, self._lease_seconds)
         for call in overdue:
             log.warning("call_overdue", run=call.run_id, call=call.call_id)
         return freed + len(overdue)

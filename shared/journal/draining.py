@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared.base.errors import UsageError
-from shared.journal.claims import announce
 from shared.journal.database import Database, retrying
+from shared.journal.freeing import announce
 from shared.journal.queries import draining, losing
 
 _NODES_A_PASS = 200

@@ -18,8 +18,8 @@ from typing import Any
 from sqlalchemy import Connection
 
 from shared.base.errors import UsageError
-from shared.journal.claims import Freed, free
 from shared.journal.database import Database, retrying
+from shared.journal.freeing import Freed, free
 from shared.journal.queries import claiming, farm, losing
 from shared.journal.stripping import strip_host
 

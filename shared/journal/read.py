@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.base.canonical import from_storable
-from shared.journal.claims import OpenCallState, open_calls
 from shared.journal.database import Database, retrying
 from shared.journal.queries import reading
 from shared.journal.results import load_result
 from shared.model.rows import CallRow, EventRow, Row
 
 __all__ = [
-    "OpenCallState",
     "Page",
     "load",
     "load_after",
@@ -31,7 +29,6 @@ __all__ = [
     "load_own_directories",
     "load_results",
     "load_slim",
-    "open_calls",
 ]
 
 _PAGE_ROWS = 1000

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from shared.journal.claims import free
+from shared.journal.freeing import free
 from shared.journal.queries import claiming, farm, losing
 
 

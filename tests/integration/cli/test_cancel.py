@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.cli.flow_cancel import end_run
 from scheduler.client import Farm
-from shared.journal import claims, hosts, read, run_leases, runs
+from shared.journal import hosts, open_calls, read, run_leases, runs
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
 from shared.journal.members import RunRows
@@ -152,7 +152,7 @@ def test_at_the_end_of_the_wait_the_calls_of_silent_hosts_end_unknown_under_rais
     assert [row.call_id for row in call_rows(database, lease.run_id, "withdrawn")] == [unsent.call_id]
     fences = dict(journal.rows("select call_id, fence from call_claims where state = 'ended'"))
     assert all(fences[claim.call_id] > claim.fence for claim in held)
-    assert not claims.open_calls(database, lease.run_id) and len(finished(database, lease.run_id)) == 1
+    assert not open_calls.open_calls(database, lease.run_id) and len(finished(database, lease.run_id)) == 1
     for writer in writers:
         writer.close()
 

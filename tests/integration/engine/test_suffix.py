@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from shared.base import ids
-from shared.journal import claims
+from shared.journal import stopping
 from shared.model.rows import CallRow, NewCallRow
 from tests.integration.engine.hands import completed, echo, ended
 from tests.integration.engine.test_takeover import interrupt
@@ -160,7 +160,7 @@ def test_a_call_still_at_work_in_the_suffix_is_told_to_stop_and_ended_before_any
     field.proofs = Verdicts({"main/1[a]:1": GONE})
 
     async def during(ears):
-        while not (told := claims.told_to_stop(field.database, [claim.call_id])):
+        while not (told := stopping.told_to_stop(field.database, [claim.call_id])):
             await asyncio.sleep(0.02)
         assert told == [(claim.call_id, "superseded_by_resume")]
         assert not field.calls(run_id, "superseded") and live_places(field, run_id, 1) == []

@@ -10,7 +10,7 @@ from scheduler.run import drive_run
 from shared.base import ids
 from shared.journal import run_leases, runs
 from shared.journal.append import CallRows, EndedCall, OpenCall, RunRows
-from shared.journal.claims import held_still
+from shared.journal.open_calls import held_still
 from shared.model.rows import CallRow, NewCallRow, NewEventRow
 from tests.integration.engine.hands import Ears, Hand, completed, echo, ended
 

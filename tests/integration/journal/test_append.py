@@ -8,7 +8,7 @@ import time
 import pytest
 
 from shared.base.errors import BudgetSpent, RightLost, RowRefused, RunStopping, StoreError
-from shared.journal import claims, read, runs
+from shared.journal import open_calls, read, runs
 from shared.journal.append import CallRows, EndedCall, RunLease, RunRows
 from shared.model.rows import CallRow, EventRow, NewCallRow, NewEventRow
 from tests.journal_farm import Farm
@@ -141,7 +141,7 @@ def test_an_op_of_the_scheduler_is_written_with_its_row_in_one_transaction(farm:
     assert farm.writer.submit(RunRows(lease, ended=rows)).result().seqs == (1, 2)
     with pytest.raises(RowRefused):
         farm.writer.submit(RunRows(lease, ended=rows[1:])).result()
-    assert claims.open_calls(farm.database, lease.run_id) == []
+    assert open_calls.open_calls(farm.database, lease.run_id) == []
 
 
 @pytest.mark.req("J30")

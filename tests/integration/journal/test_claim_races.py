@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.base.errors import RightLost, UsageError
-from shared.journal import claims, hosts, outbox, read, runs
+from shared.journal import claims, freeing, hosts, open_calls, outbox, runs
 from shared.journal.append import Claim
 from shared.journal.claims import Denied
 from shared.model.rows import NewCallRow
@@ -195,7 +195,9 @@ def test_a_released_call_is_open_at_once_and_one_that_sent_something_is_not_rele
     farm.writer.append(sending, NewCallRow("turn_requested"))
     assert claims.release(farm.database, held) and not claims.release(farm.database, held)
     assert not claims.release(farm.database, sending)
-    states = {state.call_id: (state.state, state.crashes) for state in read.open_calls(farm.database, lease.run_id)}
+    states = {
+        state.call_id: (state.state, state.crashes) for state in open_calls.open_calls(farm.database, lease.run_id)
+    }
     assert states == {held.call_id: ("open", 0), sending.call_id: ("claimed", 0)}
 
 
@@ -219,8 +221,8 @@ def test_a_sent_call_that_its_worker_lost_sight_of_is_stranded_and_granted_to_it
 @pytest.mark.req("RULE29")
 def test_a_claim_far_over_its_deadline_is_taken_away(farm: Farm) -> None:
     held = farm.claim(farm.new_worker(), farm.open(farm.new_run(), deadline_seconds=0.05))
-    assert claims.free_overdue(farm.database, 60) == []
-    (freed,) = wait_until(lambda: claims.free_overdue(farm.database, 0.05), 5, "the claim to be overdue")
+    assert freeing.free_overdue(farm.database, 60) == []
+    (freed,) = wait_until(lambda: freeing.free_overdue(farm.database, 0.05), 5, "the claim to be overdue")
     assert freed.call_id == held.call_id
     with pytest.raises(RightLost):
         farm.writer.append(held, NewCallRow("placed"))
@@ -235,9 +237,9 @@ def test_each_next_holder_of_an_overdue_call_gets_twice_the_grace_so_that_a_slow
     for crashes in (1, 2, 3):
         grace = 0.4 * 2 ** (crashes - 1)
         farm.rows(_CLAIMED_AGO, call=opened.call_id, seconds=0.9 * grace)
-        assert claims.free_overdue(farm.database, 0.4) == []
+        assert freeing.free_overdue(farm.database, 0.4) == []
         farm.rows(_CLAIMED_AGO, call=opened.call_id, seconds=1.1 * grace)
-        (freed,) = claims.free_overdue(farm.database, 0.4)
+        (freed,) = freeing.free_overdue(farm.database, 0.4)
         assert freed.crashes == crashes
         farm.claim(worker, opened)
 
@@ -256,8 +258,10 @@ def test_a_finishing_call_is_left_to_its_holder_however_long_the_hub_is_away_and
     farm.writer.append(pushing, NewCallRow("push_requested"))
     farm.rows("update call_claims set claimed_at = claimed_at - interval '1 h' returning 1")
     # The other two lose theirs: one is a model that hangs, one an op that has deadlines of its own.
-    assert {freed.call_id for freed in claims.free_overdue(farm.database, 0.0)} == {thinking.call_id, pushing.call_id}
-    states = {state.call_id: (state.state, state.crashes) for state in read.open_calls(farm.database, lease.run_id)}
+    assert {freed.call_id for freed in freeing.free_overdue(farm.database, 0.0)} == {thinking.call_id, pushing.call_id}
+    states = {
+        state.call_id: (state.state, state.crashes) for state in open_calls.open_calls(farm.database, lease.run_id)
+    }
     assert states[finishing.call_id] == ("claimed", 0)
     farm.writer.append(finishing, NewCallRow("completed"))
 

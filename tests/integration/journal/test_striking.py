@@ -13,7 +13,7 @@ import psycopg2
 import pytest
 from sqlalchemy.engine import make_url
 
-from shared.journal import claims, hosts, outbox, questions, read, run_leases, runs
+from shared.journal import claims, freeing, hosts, open_calls, outbox, questions, read, run_leases, runs, stopping
 from shared.journal.append import Claim, JournalWriter, RunRows
 from shared.journal.database import Database, retrying
 from shared.journal.submit import submit
@@ -62,7 +62,7 @@ def _live(farm: Farm, writer: JournalWriter, host: str) -> dict[str, Any]:
     successor = make_identity(identity.host, host_id=identity.host_id)
     hosts.register(database, successor)
     hosts.free_dead(database)
-    claims.free_overdue(database, 60.0)
+    freeing.free_overdue(database, 60.0)
     _work(writer, farm.claim(successor.worker_id, freed))
     asked = questions.ask(database, identity.host, questions.RECOVER, lease.run_id, worked.call_id)
     (question,) = questions.open_questions(database, identity.host)
@@ -70,11 +70,11 @@ def _live(farm: Farm, writer: JournalWriter, host: str) -> dict[str, Any]:
     runs.set_stop(database, lease.run_id, "cancel")
     writer.submit(RunRows(lease, withdraw=True)).result()
     hosts.stop_worker(database, successor.worker_id)
-    given_up = claims.give_up(database, lease.run_id)
+    given_up = stopping.give_up(database, lease.run_id)
     run_leases.give_back(database, farm.scheduler)
     farm.scheduler = farm.new_scheduler()
     (again,) = run_leases.take(database, farm.scheduler, 1, driven=())
-    (lost_call,) = [call for call in claims.open_calls(database, lease.run_id) if call.state == "lost"]
+    (lost_call,) = [call for call in open_calls.open_calls(database, lease.run_id) if call.state == "lost"]
     end = NewCallRow("outcome_unknown", {"reason": "cancel"})
     writer.submit(RunRows(again.lease, ended=(farm.ended(lost, end),))).result()
     writer.submit(RunRows(again.lease, events=(NewEventRow("finished", {"status": "x"}),), finish=True)).result()

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.cli.render_run import status_words, waiting_words
 from scheduler.cli.view import RunView
-from shared.journal.claims import OpenCallState
+from shared.journal.open_calls import OpenCallState
 from tests.factories import BEGIN, RUN, RunRows
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.flow.silence import silent_hosts
-from shared.journal.claims import OpenCallState
+from shared.journal.open_calls import OpenCallState
 
 
 def call(name, state, host):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.lost_calls import plan_end, why_not_again
-from shared.journal.claims import OpenCallState
+from shared.journal.open_calls import OpenCallState
 from shared.model.roles import Role
 from shared.model.rows import CallRow
 from tests.factories import make_call_row
