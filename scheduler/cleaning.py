@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from scheduler.client import Farm, Run
+from scheduler.client import Farm
+from scheduler.submitted import Run
 from shared.base.errors import GitError, UsageError
 from shared.base.ids import RunId
 from shared.broker.replies import answers, ask_to_clean

@@ -8,50 +8,31 @@
 
 Submitting writes rows and tells the schedulers; nothing else is needed on the machine
 that does it. A submit is repeatable: the same key with the same content is the same run.
+Source: journal document, "Persistence".
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from scheduler.following import PAGE_ROWS, Bell, Cursor
+from scheduler.connection import FarmConnection
+from scheduler.following import PAGE_ROWS
 from scheduler.outcome import Outcome
 from scheduler.resuming import NOTHING_GIVEN, Given, check_same, resume_run
 from scheduler.submission import Submission
+from scheduler.submitted import Run, Submitted
 from scheduler.wanted import Wanted, parse_wanted
-from shared.base.errors import RunFailed, SettingsError, StillRunning, UsageError
-from shared.base.settings import Settings, load_settings
-from shared.broker.client import check as check_broker
-from shared.journal.database import Database
+from shared.base.errors import RunFailed, StillRunning, UsageError
 from shared.journal.read import load_after
-from shared.journal.runs import RunState, load_spec, run_state, set_stop
+from shared.journal.runs import RunState, load_spec, set_stop
 from shared.journal.submit import NewRun, check_keys, submit_many
 from shared.model.rows import EventRow, Row
 
-GIVE_UP_SECONDS = 5.0
 
-
-@dataclass(frozen=True)
-class Submitted:
-    """A submitted run. Shape: `created` is false when the key already had this very run; `str()` is the run id."""
-
-    run_id: str
-    key: str
-    created: bool
-
-    def __str__(self) -> str:
-        return self.run_id
-
-
-Run = Submitted | str
-
-
-class Farm:
+class Farm(FarmConnection):
     """Submits runs and reads them. Connects when it is first needed; close it, or use it in a `with`.
 
     Args:
@@ -61,57 +42,6 @@ class Farm:
     Raises:
         SettingsError: settings that cannot be used, or no database.
     """
-
-    def __init__(
-        self,
-        database_url: str | None = None,
-        broker_url: str | None = None,
-        settings: Settings | None = None,
-        *,
-        process: str = "client",
-    ) -> None:
-        found = settings or load_settings()
-        given = {"database_url": database_url, "broker_url": broker_url}
-        self.settings = found.model_copy(update={name: url for name, url in given.items() if url is not None})
-        if not self.settings.database_url:
-            raise SettingsError("no database is named; set database_url in crw.toml, or CRW_DATABASE_URL")
-        self.database = Database(self.settings.database_url, process=process)
-        self._bell = Bell(self.settings.broker_url)
-        self._checked = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close every connection."""
-        self._bell.close()
-        self.database.close()
-
-    def check_database(self) -> None:
-        """Refuse a database that cannot be used, once.
-
-        Raises:
-            StoreUnavailable, SchemaMismatch, UsageError: within five seconds.
-        """
-        if not self._checked:
-            self.database.check(GIVE_UP_SECONDS)
-            self._checked = True
-
-    def check_services(self) -> None:
-        """Refuse to go on without database and broker.
-
-        Raises:
-            StoreUnavailable, BrokerUnavailable, UsageError: within five seconds each.
-        """
-        self.check_database()
-        if not self.settings.broker_url:
-            raise SettingsError("no broker is named; set broker_url in crw.toml, or CRW_BROKER_URL")
-        check_broker(self.settings.broker_url, GIVE_UP_SECONDS)
 
     def submit(
         self,
@@ -239,22 +169,6 @@ class Farm:
             yield from page.rows
             after, more = (page.rows[-1].seq if page.rows else after), page.more
 
-    def state(self, run: Run) -> RunState:
-        """Where a run stands.
-
-        Raises:
-            UsageError: there is no such run.
-        """
-        self.check_database()
-        state = run_state(self.database, str(run))
-        if state is None:
-            raise UsageError(f"there is no run {run}; 'crw flow ps --all' lists them")
-        return state
-
-    def cursor(self, run: Run, after: int = 0) -> Cursor:
-        """A place in a run from which to follow it."""
-        return Cursor(self.database, self._bell, str(run), after, self.settings.poll_seconds)
-
     def cancel(self, run: Run) -> RunState:
         """Set the run's stop: from this commit on nothing of it is sent; its scheduler ends it.
 
@@ -289,7 +203,3 @@ class Farm:
         reopened = resume_run(self.database, state, given)
         self.tell(reopened.run_id)
         return reopened.next_seq - 1
-
-    def tell(self, run: Run) -> None:
-        """Wake whoever drives, works on or follows a run."""
-        self._bell.tell(str(run))

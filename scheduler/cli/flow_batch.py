@@ -11,7 +11,8 @@ import click
 from scheduler.batch_file import Line, read_batch
 from scheduler.cli.options import json_option
 from scheduler.cli.output import note, record, say
-from scheduler.client import Farm, Submitted
+from scheduler.client import Farm
+from scheduler.submitted import Submitted
 from shared.base.errors import UsageError
 
 _PROGRESS_SECONDS = 2.0

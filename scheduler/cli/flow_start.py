@@ -10,7 +10,8 @@ from scheduler.cli.flow_result import exit_status, outcome_record, print_outcome
 from scheduler.cli.flow_watch import watch_run
 from scheduler.cli.options import json_option, parse_arguments
 from scheduler.cli.output import record, say
-from scheduler.client import Farm, Submitted
+from scheduler.client import Farm
+from scheduler.submitted import Submitted
 from scheduler.wanted import BACKENDS, Wanted
 
 
