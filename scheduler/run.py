@@ -11,11 +11,12 @@ Source: journal document, "Persistence" and "The resume walk"; rules of the prot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Protocol
 
+from scheduler.finishing import Finishing
 from scheduler.flow.acting import Acting
 from scheduler.flow.api import Flow
 from scheduler.flow.deciding import Deciding
@@ -32,24 +33,21 @@ from scheduler.flow.services import Changes, RunServices, Watch
 from scheduler.flow.silence import Silence
 from scheduler.flow.superseding import Superseding
 from scheduler.flow.waiting import Inbox
-from scheduler.last_calls import end_lost, tell_waiting, was_told
+from scheduler.last_calls import was_told
 from scheduler.lost_calls import LostCalls
 from scheduler.resume.history import History
-from shared.base.errors import RightLost, RowRefused
+from shared.base.errors import RightLost
 from shared.base.log import get_logger
-from shared.journal.append import RunLease, RunRows
+from shared.journal.append import RunLease
 from shared.journal.database import Database, clock
-from shared.journal.open_calls import open_calls
 from shared.journal.read import Page, load_after, load_slim
-from shared.journal.runs import load_source, load_spec, run_state, set_stop
-from shared.model.rows import NewEventRow, Row
+from shared.journal.runs import load_source, load_spec, run_state
+from shared.model.rows import Row
 from shared.model.spec import RunSpec
 
 __all__ = ["Changes", "RunServices", "Taken", "Watch", "drive_run"]
 
 _UNWIND_SECONDS = 5.0
-# How often a run that is ending looks at the calls it waits for.
-_LOOK_SECONDS = 1.0
 
 
 class Taken(Protocol):
@@ -107,7 +105,6 @@ class _Drive:
         sources = await asyncio.to_thread(self._load_sources, spec)
         rows = await asyncio.to_thread(load_slim, self._database, self._run_id)
         history = History(rows)
-        self._told_waiting = was_told(rows)
         self._inbox = Inbox(self._watch, self._read_page, history.last_seq, history.open_calls(), self._stop)
         self._dispatch = Dispatch(self._services, self._taken.lease, self._halt, self._inbox.forget, self._watch.notify)
         how = drive_word(self._taken.resumes, history)
@@ -119,8 +116,17 @@ class _Drive:
         script = Script(self._run_id, spec.script, sources)
         flow = Flow(spec, script, positions, self._clock)
         silence = Silence(self._database, self._run_id, self._inbox, self._dispatch)
-        self._lost = LostCalls(self._database, self._taken.lease, spec, self._inbox, self._dispatch)
-        loops = (self._inbox.run(), silence.run(), self._lost.run())
+        lost = LostCalls(self._database, self._taken.lease, spec, self._inbox, self._dispatch)
+        finishing = Finishing(
+            self._taken.lease,
+            self._services,
+            self._inbox,
+            self._dispatch,
+            self._halt,
+            lost,
+            told_waiting=was_told(rows),
+        )
+        loops = (self._inbox.run(), silence.run(), lost.run())
         duties = {asyncio.create_task(loop, name=self._run_id) for loop in loops}
         for duty in duties:
             duty.add_done_callback(self._duty_ended)
@@ -128,7 +134,7 @@ class _Drive:
             # An end that was recorded stands: its script has nothing to add, and it would come to another one now.
             end = recorded_end(rows) or await self._end_of(script, flow, positions)
             if end is not None:
-                await self._finish(await self._close_calls(end, recorded=end == recorded_end(rows)))
+                await finishing.finish(await finishing.close_calls(end, recorded=end == recorded_end(rows)))
         finally:
             for duty in duties:
                 duty.cancel()
@@ -199,61 +205,6 @@ class _Drive:
         elif not main.cancelled():
             # Looked at, or asyncio complains of an exception that nobody wanted.
             main.exception()
-
-    # -- the end -----------------------------------------------------------------------------------
-
-    async def _close_calls(self, end: End, *, recorded: bool) -> End:
-        """Withdraw what nobody claimed and wait for the rest: a run ends when none of its calls is at work.
-
-        Returns:
-            How the run ends: as given, unless no row can hold that.
-        """
-        if not self._inbox.open_calls:
-            return end
-        if not end.cancelled:
-            if not recorded:
-                # Before the stop, which says no more than that the run is over: a successor reads here how.
-                end = await self._write_end(end, lambda end: self._dispatch.rows(end.early_row()))
-            # Nobody reads these results any more: workers interrupt them as they do for a cancel.
-            await asyncio.to_thread(set_stop, self._database, self._run_id, "cancel")
-        told = not end.cancelled or self._told_waiting
-        await self._lost.close()
-        while True:
-            calls = await asyncio.to_thread(open_calls, self._database, self._run_id)
-            if any(call.state == "open" for call in calls):
-                await self._dispatch.write(self._dispatch.rows(withdraw=True))
-            if not told:
-                await asyncio.to_thread(tell_waiting, self._database, self._run_id, self._write)
-            told = True
-            if ended := await asyncio.to_thread(end_lost, self._database, self._run_id, calls):
-                await self._dispatch.write(RunRows(self._taken.lease, ended=ended))
-            if await self._inbox.wait_for_none_open(_LOOK_SECONDS):
-                break
-            self._halt_if_lost()
-        self._halt_if_lost()
-        return end
-
-    def _write(self, row: NewEventRow) -> None:
-        self._services.writer.submit(self._dispatch.rows(row)).result()
-
-    def _halt_if_lost(self) -> None:
-        if isinstance(self._halt.cause, (Lost, Broken)):
-            raise self._halt.cause.error
-
-    async def _finish(self, end: End) -> None:
-        end = await self._write_end(end, lambda end: self._dispatch.rows(end.row(), finish=True))
-        get_logger().info("finished", run=self._run_id, status=end.status, error_kind=end.error_kind)
-        self._services.tell(self._run_id)
-
-    async def _write_end(self, end: End, rows_of: Callable[[End], RunRows]) -> End:
-        """Write an end; the one that was written."""
-        try:
-            await self._dispatch.write(rows_of(end))
-        except RowRefused as error:
-            # A result no row can hold is a fault of the script, not a run without an end.
-            end = End("script_error", "script", f"the run's result cannot be stored: {error}")
-            await self._dispatch.write(rows_of(end))
-        return end
 
     # -- what the engine asks ------------------------------------------------------------------------
 
