@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.drill.scenarios import SCHEMA, prompt, say, write
+from tests.drill.flows import SCHEMA, prompt, say, write
 
 LANES = 20
 # One round of a lane: a turn that writes, a commit, a check, three reviews, fourteen plain ops.

@@ -7,7 +7,7 @@ import os
 import signal
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from deploy.embedded import Valkey
 from shared.base.errors import UsageError
@@ -22,6 +22,7 @@ from shared.model.outcome import Ended
 from shared.model.roles import Role, default_sandbox
 from shared.model.rows import CallRow, NewCallRow
 from tests.fakehost.install import install
+from tests.integration.call.mortal import Died, MortalWriter, no_connection
 from tests.journal_farm import Farm
 from tests.repositories import git, make_bare_hub
 from tests.waiting import wait_until
@@ -112,7 +113,7 @@ class OneWorker:
     def kill_all(self) -> None:
         """The worker and its server die in the middle of whatever another thread of the test has them do."""
         self.worker.writer = MortalWriter(self.worker.writer, "now:")  # type: ignore[assignment]
-        self.worker.appserver.connection = _no_connection  # type: ignore[method-assign]
+        self.worker.appserver.connection = no_connection  # type: ignore[method-assign]
         self.die()
 
     def kill_server(self) -> None:
@@ -243,49 +244,6 @@ class OneWorker:
     def sent(self, method: str) -> int:
         """How often the fake host was asked for this."""
         return len(self.fake.requests(method))
-
-
-class Died(BaseException):
-    """The worker is gone: no handler of an exception runs on."""
-
-
-def _no_connection() -> NoReturn:
-    raise Died
-
-
-class MortalWriter:
-    """A journal writer whose process dies at a row."""
-
-    def __init__(self, writer: JournalWriter, at: str) -> None:
-        self._writer = writer
-        self._when, _, word = at.partition(":")
-        self._word, _, count = word.partition("#")
-        self._left = int(count or 1)
-        self._dead = at == "now:"
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._writer, name)
-
-    def append(self, claim: Claim, *rows: NewCallRow) -> Any:
-        return self._pass(self._writer.append, claim, rows)
-
-    def note(self, claim: Claim, *rows: NewCallRow) -> None:
-        self._pass(self._writer.note, claim, rows)
-
-    def _pass(self, write: Any, claim: Claim, rows: tuple[NewCallRow, ...]) -> Any:
-        if self._dead:
-            raise Died
-        here = any(row.event == self._word for row in rows)
-        self._left -= here
-        if here and self._left == 0 and self._when == "before":
-            self._dead = True
-            raise Died
-        written = write(claim, *rows)
-        if here and self._left == 0:
-            self._writer.flush()
-            self._dead = True
-            raise Died
-        return written
 
 
 def _no_ops(claim: Claim, _worker: Worker) -> None:

@@ -13,7 +13,8 @@ from deploy.demo.scripted_model import ScriptedModel, provider_config
 from shared.base.settings import CodexSettings
 from shared.journal.append import OpenCall
 from shared.model.outcome import Status
-from tests.integration.call.desk import DONE, Died, OneWorker, prompt
+from tests.integration.call.desk import DONE, OneWorker, prompt
+from tests.integration.call.mortal import Died
 from tests.repositories import git
 from tests.waiting import wait_until
 
