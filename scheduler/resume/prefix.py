@@ -9,7 +9,7 @@ Source: design of the farm, "Room to leave"; journal document, "The suffix".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduler.resume.attempts import is_ended
@@ -17,7 +17,7 @@ from scheduler.resume.decisions import Place
 from scheduler.resume.history import NOTE_WORDS
 from shared.model.events import TERMINAL_WORDS
 from shared.model.position import parent_of
-from shared.model.rows import CallRow, EventRow, Row
+from shared.model.rows import CallRow, Row
 
 # Ends that a script gets again as they are; a held or unknown one is nobody's prefix.
 _USABLE = frozenset({"completed", "null_model", "refused"})
@@ -55,12 +55,12 @@ def plan_prefix(rows: Sequence[Row], at: Place, why_not: Callable[[Sequence[Call
     for row in rows:
         if isinstance(row, CallRow):
             calls.setdefault((row.path, row.position), []).append(row)
-    cuts = [Cut(at, "the position that was asked for")]
+    cuts = _Cuts(Cut(at, "the position that was asked for"))
     for place in sorted(calls, key=lambda place: calls[place][0].seq):
-        if not _is_cut(place, cuts) and (why := _unusable(calls[place]) or why_not(calls[place])) is not None:
-            cuts.append(Cut(place, why))
+        if not cuts.take(place) and (why := _unusable(calls[place]) or why_not(calls[place])) is not None:
+            cuts.add(Cut(place, why))
     kept = [row for row in rows if _stays(row, cuts)]
-    return Prefix(tuple(kept), tuple(cuts))
+    return Prefix(tuple(kept), tuple(cuts.all))
 
 
 def _unusable(rows: Sequence[CallRow]) -> str | None:
@@ -70,25 +70,39 @@ def _unusable(rows: Sequence[CallRow]) -> str | None:
     return None if end.event in _USABLE else f"its call ended {end.event}"
 
 
-def _stays(row: Row, cuts: Iterable[Cut]) -> bool:
+def _stays(row: Row, cuts: _Cuts) -> bool:
     if isinstance(row, CallRow):
-        return not _is_cut((row.path, row.position), cuts)
+        return not cuts.take((row.path, row.position))
     if row.kind not in _KEPT_EVENTS or row.path is None or row.position is None:
         return False
-    return not _is_cut((row.path, row.position), cuts, closing=isinstance(row, EventRow))
+    return not cuts.take((row.path, row.position), closing=True)
 
 
-def _is_cut(place: Place, cuts: Iterable[Cut], *, closing: bool = False) -> bool:
-    """Whether a place is taken by a cut. `closing`: what stands there was written when the place's join was over."""
-    own = list(_chain(place))
-    for cut in cuts:
+class _Cuts:
+    """Cuts, and what they take. Of all cuts of a path, and of all joins above any, the first one alone decides."""
+
+    def __init__(self, first: Cut) -> None:
+        self.all: list[Cut] = []
+        self._first: dict[str, int] = {}
+        self._joins: dict[str, int] = {}
+        self.add(first)
+
+    def add(self, cut: Cut) -> None:
+        """One more cut."""
+        self.all.append(cut)
         (path, position), *above = _chain(cut.place)
-        for step, (name, number) in enumerate(own):
-            if name == path and number >= position:
+        self._first[path] = min(position, self._first.get(path, position))
+        for name, join in above:
+            self._joins[name] = min(join, self._joins.get(name, join))
+
+    def take(self, place: Place, *, closing: bool = False) -> bool:
+        """Whether a place is taken. `closing`: what stands there was written when the place's join was over."""
+        for step, (name, number) in enumerate(_chain(place)):
+            if number >= self._first.get(name, number + 1):
                 return True
-            if any(name == higher and number + (closing and step == 0) > join for higher, join in above):
+            if number + (closing and step == 0) > self._joins.get(name, number + 1):
                 return True
-    return False
+        return False
 
 
 def _chain(place: Place) -> Iterator[Place]:

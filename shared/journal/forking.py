@@ -9,11 +9,11 @@ Source: design of the farm, "Room to leave"; rules of the protocol, 16.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Connection, Table, select
 
 from shared.base import ids
 from shared.base.canonical import from_storable, storable
@@ -32,6 +32,7 @@ _OF_WORKTREES = frozenset({"placed", "worktree_restored", "worktree_preserved"})
 # A script's and a model's own words are never renamed.
 _VERBATIM = frozenset({"prompt", "schema", "arguments"})
 _REFS = "refs/crw/flow/"
+_PAGE_ROWS = 500
 
 
 @dataclass(frozen=True)
@@ -97,15 +98,24 @@ def fork(
             connection.execute(forking.forked_claims(), claims)
             seqs = {row.seq: number for number, row in enumerate(rows, 2)}
             for table, copy in ((flow_calls, _call), (flow_events, _event)):
-                found = connection.execute(select(table).where(table.c.run_id == renaming.old)).mappings()
-                copied = [copy(dict(row), renaming, seqs[row["seq"]]) for row in found if row["seq"] in seqs]
-                if copied:
-                    connection.execute(table.insert(), copied)
+                for page in _pages(connection, table, renaming.old):
+                    copied = [copy(row, renaming, seqs[row["seq"]]) for row in page if row["seq"] in seqs]
+                    if copied:
+                        connection.execute(table.insert(), copied)
             payload = {"new": renaming.new, "writer": WRITER, "payload": storable(data)}
             connection.execute(forking.forked_row(), payload)
         return Submitted(renaming.new, True)
 
     return retrying(store)
+
+
+def _pages(connection: Connection, table: Table, run: str) -> Iterator[list[dict[str, Any]]]:
+    """A run's rows of a table by seq, some at a time: the server waits for no more, and no more is held at once."""
+    page = select(table).where(table.c.run_id == run).order_by(table.c.seq).limit(_PAGE_ROWS)
+    after = 0
+    while rows := [dict(row) for row in connection.execute(page.where(table.c.seq > after)).mappings()]:
+        yield rows
+        after = rows[-1]["seq"]
 
 
 def fork_of_key(database: Database, old: str, key: str, at: str) -> Submitted | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from scheduler.resume.prefix import plan_prefix
+from shared.model.position import child_path
 from shared.model.rows import CallRow, EventRow
 from tests.factories import RunRows
 
@@ -68,3 +69,26 @@ def test_an_effect_that_is_not_proven_is_a_cut_and_says_why() -> None:
     assert _left(_run(), "main", 3, b2="gone") == ["main:1", f"{A}:1", f"{B}:1", f"{A}:2"]
     prefix = plan_prefix(_run().rows, ("main", 3), lambda rows: "gone" if rows[-1].path == B else None)
     assert [(cut.place, cut.why) for cut in prefix.cuts[1:]] == [((B, 1), "gone")]
+
+
+@pytest.mark.req("R03")
+def test_of_many_cuts_on_one_path_and_below_one_join_the_first_counts():
+    rows = RunRows()
+    for position in (1, 2):
+        rows.call("prepared", position=position)
+        rows.call("completed", position=position)
+    for lane in "abc":
+        for position in (1, 2):
+            rows.call("prepared", path=child_path("main", 3, lane), position=position)
+            rows.call("completed", path=child_path("main", 3, lane), position=position)
+    rows.event("join_settled", {"digest": "d"}, path="main", position=3)
+
+    def why_not(call):
+        return "gone" if (call[0].path, call[0].position) in {(child_path("main", 3, "a"), 2), ("main", 2)} else None
+
+    prefix = plan_prefix(rows.rows, (child_path("main", 3, "b"), 1), why_not)
+    assert [cut.place for cut in prefix.cuts] == [(child_path("main", 3, "b"), 1), ("main", 2)]
+    assert {(row.path, row.position) for row in prefix.rows} == {("main", 1)}
+    prefix = plan_prefix(rows.rows, (child_path("main", 3, "b"), 1), lambda call: None)
+    lanes = {(child_path("main", 3, lane), position) for lane in "ac" for position in (1, 2)}
+    assert {(row.path, row.position) for row in prefix.rows} == {("main", 1), ("main", 2), *lanes}
