@@ -57,19 +57,28 @@ class Janitor:
     def _clean_here(self, days: float) -> int:
         worker = self._worker
         here = runs_here(worker.mirrors, worker.settings.state_dir)
-        expired = retention.expired_runs(worker.database, filter(is_run_id, here), days)
-        for run in expired:
+        done = 0
+        for run in retention.expired_runs(worker.database, filter(is_run_id, here), days):
+            if not self._is_over(run, days):
+                continue
             try:
                 clean_host(worker.mirrors, worker.settings.state_dir, worker.load_spec(run).hub, run)
             except (CrwError, OSError) as error:
                 log.warning("not_cleaned", run=run, why=str(error))
             else:
                 log.info("cleaned", run=run)
-        return len(expired)
+            done += 1
+        return done
+
+    def _is_over(self, run: str, days: float) -> bool:
+        """Looked at once more right before a run's turn: those before it can take long, and it may be resumed since."""
+        return bool(retention.expired_runs(self._worker.database, [run], days))
 
     def _clean_hubs(self, days: float) -> int:
         worker, done = self._worker, 0
         for run in retention.hubs_to_clean(worker.database, worker.incarnation.worker_id, days, _HUBS_A_PASS):
+            if not self._is_over(run, days):
+                continue
             try:
                 delete_run_refs(worker.mirrors.git, worker.load_spec(run).hub, RunId(run))
             except (CrwError, OSError) as error:

@@ -13,6 +13,7 @@ from shared.hub.refs import pending_ref, read_refs, run_namespace
 from shared.journal import roster, runs
 from shared.journal.append import JournalWriter, RunLease, RunRows
 from shared.journal.database import Database
+from shared.model.spec import RunSpec
 from tests.journal_farm import Farm
 from tests.repositories import git, make_bare_hub
 from workers.janitor import Janitor, disk_use
@@ -39,10 +40,19 @@ class Host:
         self.farm = farm
         worker: Any = SimpleNamespace(
             settings=SimpleNamespace(retention_days=days, state_dir=self.state), mirrors=self.mirrors, host="h1",
-            database=farm.database, load_spec=lambda run: runs.load_spec(farm.database, run),
+            database=farm.database, load_spec=self.load_spec,
             incarnation=SimpleNamespace(worker_id=farm.new_worker("h1")),
         )  # fmt: skip
         self.janitor = Janitor(worker)
+        self.resumes: str | None = None
+
+    def load_spec(self, run: str) -> RunSpec:
+        """The spec of a run; meanwhile somebody resumes another one."""
+        if self.resumes not in (None, run):
+            state = runs.run_state(self.farm.database, str(self.resumes))
+            assert state is not None
+            runs.reopen(self.farm.database, state)
+        return runs.load_spec(self.farm.database, run)
 
     def run_with_leftovers(self) -> RunLease:
         """A run with a directory, a ref in the mirror and a ref on the hub."""
@@ -78,6 +88,22 @@ def test_only_what_ended_long_ago_goes_from_host_mirror_and_hub(farm: Farm, tmp_
     assert stranger.is_dir(), "a run that this journal does not know is not its own"
     assert host.janitor.pass_once() == 0
     assert git(host.hub, "rev-parse", "main")
+
+
+@pytest.mark.req("RULE39")
+def test_a_run_that_is_resumed_while_others_are_cleaned_keeps_what_it_has(farm: Farm, tmp_path: Path) -> None:
+    host = Host(farm, tmp_path, 14)
+    leases = sorted((host.run_with_leftovers() for _ in range(2)), key=lambda lease: lease.run_id)
+    for number, lease in enumerate(leases):
+        farm.writer.submit(RunRows(lease, finish=True)).result()
+        farm.rows(
+            f"update flow_runs set ended_at = now() - interval '{20 - number} days' where run_id = %(run)s returning 1",
+            run=lease.run_id,
+        )
+    first, second = leases
+    host.resumes = second.run_id
+    host.janitor.pass_once()
+    assert host.left_of(first) == [False, False, False] and host.left_of(second) == [True, True, True]
 
 
 @pytest.mark.req("RULE39")
