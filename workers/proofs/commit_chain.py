@@ -148,10 +148,17 @@ class Standing:
 def read_standing(record: NodeRecord, line: Line, facts: NodeFacts) -> Standing:
     """Judge HEAD. While a call is at work the rows alone count: its worktree is being edited."""
     head = facts.head
-    if record.at_work is not None or head is None or head.commit == line.end:
+    if record.at_work is not None or head is None or head.commit in (line.end, _end_here(record, line)):
         return Standing(line.end, False)
     its_own = head.request in record.unsettled and head.parents == (line.end,)
     return Standing(head.commit, not (its_own or _is_stray(line, head, facts)))
+
+
+def _end_here(record: NodeRecord, line: Line) -> str:
+    """The last commit of a line that moved HEAD: those behind it were made of the hub's objects on another host."""
+    here = record.current.host if record.current is not None else None
+    elsewhere = {made.commit for made in line.made if None not in (here, made.host) and made.host != here}
+    return next((commit for commit in reversed(line.chain) if commit not in elsewhere), line.end)
 
 
 def _is_stray(line: Line, head: Head, facts: NodeFacts) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from shared.model.boundary import without_withdrawn
 from shared.model.call_state import begins_attempt
 from shared.model.events import REOPENING_WORDS, TERMINAL_WORDS
 from shared.model.rows import CallRow
@@ -58,7 +59,10 @@ class Turned:
 
 @dataclass(frozen=True)
 class Made:
-    """A completed `commit`: `tree` on `parent` in `worktree`; with nothing changed `commit` is `parent`."""
+    """A completed `commit`: `tree` on `parent` in `worktree`; with nothing changed `commit` is `parent`.
+
+    Shape: `host` made it; another one than the worktree's made it of the hub's objects, and no HEAD moved.
+    """
 
     call_id: str
     seq: int
@@ -67,6 +71,7 @@ class Made:
     parent: str | None
     worktree: str | None
     newest: bool
+    host: str | None = None
 
 
 @dataclass(frozen=True)
@@ -154,11 +159,14 @@ def _take_commit(record: NodeRecord, rows: Sequence[CallRow], newest: bool) -> N
             said.get("parent"),
             said.get("worktree"),
             standing,
+            done.host,
         )
     )
 
 
 def _take_turned(record: NodeRecord, rows: Sequence[CallRow], newest: bool) -> None:
+    # A going-on in place that was withdrawn leaves the call as it was held.
+    rows = without_withdrawn(rows) or rows
     placed = [row for row in rows if row.event == "placed" and row.worktree_path]
     record.worktrees += [_worktree(row) for row in placed if row.worktree_kind in _ALLOCATIONS]
     if not placed or placed[-1].worktree_path is None:

@@ -30,7 +30,8 @@ class NodeHistory:
         first_start: where its first worktree began.
         last_commit: what its last `commit` op gave, None before the first.
         parent: what HEAD of `worked_in` must be: the last commit made in it, else where it began.
-        undone: commits made in `worked_in` that were superseded since, at which its HEAD may still stand.
+        undone: where HEAD of `worked_in` may still stand: commits made in it that were superseded since, and the
+            one before those that another host made of the hub's objects.
         kept_commits: how many of its commits have a ref.
         last_turn: the terminal row of its last executor call.
         made: the rows that made its worktrees, oldest first; a restored one has two.
@@ -82,16 +83,22 @@ def read_history(rows: Sequence[CallRow]) -> NodeHistory:
 
 
 def recorded_heads(rows: Sequence[CallRow], worktree: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """Where HEAD of a worktree is by the rows, and the superseded commits at which it may still stand.
+    """Where HEAD of a worktree is by the rows, and where it may still stand.
 
-    The first is the last commit made there, else where the worktree began; None for a worktree of no row.
+    The first is the last commit made there, else where the worktree began; None for a worktree of no row. The
+    others are superseded commits, and the last one that moved HEAD where another host made those behind it.
     """
-    began = [row.start_commit for row in rows if _makes_worktree(row) and row.worktree_path == worktree]
+    began = [row for row in rows if _makes_worktree(row) and row.worktree_path == worktree]
     here = [row for row in rows if is_commit(row) and row.detail.get("worktree") == worktree]
     counted = {row.seq for row in standing(rows)}
-    chain = [row.commit_sha for row in here if row.seq in counted]
-    undone = tuple(row.commit_sha or "" for row in here if row.seq not in counted)
-    return ([*began, *chain][-1] if began else None), undone
+    chain = [(row.start_commit, row.host) for row in began]
+    chain += [(row.commit_sha, row.host) for row in here if row.seq in counted]
+    undone = [row.commit_sha or "" for row in here if row.seq not in counted]
+    if not began:
+        return None, tuple(undone)
+    last, home = chain[-1][0], began[-1].host
+    moved = next(commit for commit, host in reversed(chain) if host in (None, home))
+    return last, (*undone, *([moved] if moved and moved != last else ()))
 
 
 def _makes_worktree(row: CallRow) -> bool:

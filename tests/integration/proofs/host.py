@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from shared.model.rows import CallRow, NewCallRow
 from tests.integration.ops.host import OpHost
 from tests.integration.worktrees.place import RUN
 from tests.repositories import git, write_files
+from workers.ops.commit import Commit
 from workers.proofs.answer import prove
 from workers.worktrees.allocator import executor_directory, make_worktree
 from workers.worktrees.directories import Directories
+from workers.worktrees.mirror import Mirrors
 
 HOST = "h1"
 
@@ -111,6 +114,15 @@ class ProofHost(OpHost):
         if moved is not None:
             detail["executor_head_moved"] = moved
         return self.row(position, event, node=node, detail=detail, **{column: tree}, **columns)
+
+    def commit_elsewhere(self, position: int, root: Path, node: str = "n") -> None:
+        """A `commit` of the node on another host, from the hub's objects: its terminal row is stored."""
+        other = replace(
+            self.context(position, "commit", {"node": node, "message": "a change"}, node=node),
+            host="h2", state_dir=root, mirrors=Mirrors(root, self.git),
+        )  # fmt: skip
+        result = Commit().run(other)
+        self.row(position, "completed", "commit", node, detail=result.facts, host="h2", **result.columns)
 
     def supersede(self, position: int, kind: str = "agent", node: str = "n") -> None:
         """A resume ends what an earlier process did."""

@@ -213,3 +213,27 @@ def test_a_host_answers_for_the_nodes_it_has(host: ProofHost) -> None:
 
     assert set(host.prove().nodes) == {"one", "two"}
     assert host.prove(host="h2").nodes == {}
+
+
+@pytest.mark.req("R40", "R41", "R42")
+def test_a_held_call_whose_going_on_was_withdrawn_is_looked_at_as_it_was_held(host: ProofHost) -> None:
+    worktree = host.begin(1)
+    held = host.complete(1, worktree, event="held", reason="quota")
+    for event in ("hold_cleared", "withdrawn"):
+        host.row(1, event, attempt=1)
+    assert host.prove().held[held.call_id].in_place
+    write_files(worktree, {"a.txt": "touched\n"})
+    assert host.prove().held[held.call_id].reason == "files_changed"
+
+
+@pytest.mark.req("P04", "RULE12")
+def test_a_commit_that_another_host_made_of_the_hub_s_objects_is_no_foreign_one_and_not_missing_here(
+    host: ProofHost, tmp_path: Path
+) -> None:
+    worktree = host.build(1, {"a.txt": "a\n"})
+    began = git(worktree, "rev-parse", "HEAD")
+    host.commit_elsewhere(2, tmp_path / "h2")
+    assert git(worktree, "rev-parse", "HEAD") == began and host.unproven() == {}
+    # What HEAD here was moved to is still somebody's.
+    commit_files(worktree, {}, "somebody")
+    assert host.unproven() == {1: "foreign_commit", 2: "commit_left_history"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -115,3 +116,12 @@ def test_a_restored_worktree_is_the_node_s_newest_and_takes_a_number_also_when_n
     history = read_history([*rows, superseded(5, "c2")])
     assert history.allocations == 2 and history.placed is not None and history.placed.worktree_path == "/a2"
     assert history.worked_in == "/a1", "a worktree that nobody worked in is nobody's to commit from"
+
+
+@pytest.mark.req("RULE12", "O11")
+def test_a_commit_that_another_host_made_leaves_head_where_it_was() -> None:
+    made = replace(placed(1, 1, "base"), host="h1")
+    rows = [made, replace(commit(2, "k1"), host="h1"), replace(commit(3, "k2"), host="h2")]
+    history = read_history(rows)
+    assert (history.parent, history.undone) == ("k2", ("k1",))
+    assert read_history(rows[:2]).undone == ()
