@@ -30,6 +30,7 @@ from scheduler.resume.plan import Plan, Planned, PlannedPosition, in_order, plan
 from scheduler.resume.suffix import Doomed
 from shared.base.errors import HostUnreachable, UsageError
 from shared.journal.append import EndedCall, OpenCall
+from shared.model.boundary import without_withdrawn
 from shared.model.events import TERMINAL_WORDS
 from shared.model.outcome import Ended
 from shared.model.proof import Prover
@@ -141,7 +142,7 @@ class Noting:
     async def supersede(self, doomed: Sequence[Doomed]) -> list[Doomed]:
         """The suffix, with the position that starts it: all of it runs live, but for what nobody knows the end of."""
         for one in doomed:
-            if one.rows and one.rows[-1].event != "withdrawn":
+            if without_withdrawn(one.rows):
                 self._note(planned(one.rows, Planned.HELD if one.unknown else Planned.LIVE, one.because))
         return [one for one in doomed if one.unknown]
 

@@ -28,7 +28,7 @@ from scheduler.resume.walk import (
     walk,
     walk_join,
 )
-from shared.model.boundary import HeldTree
+from shared.model.boundary import HeldTree, without_withdrawn
 from shared.model.proof import Prover
 from shared.model.rows import CallRow
 
@@ -198,7 +198,7 @@ def digested(asks: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _any_stands(taken: Sequence[Recorded]) -> bool:
     """Whether something there is taken back, now or by an earlier resume; what was withdrawn never began."""
-    return any(one.rows[-1].event != "withdrawn" for one in taken)
+    return any(without_withdrawn(one.rows) for one in taken)
 
 
 def _has_effect(kind: str, rows: Sequence[CallRow]) -> bool:

@@ -21,12 +21,13 @@ from scheduler.flow.nodes import Hold, Nodes
 from scheduler.flow.path import Path, Place, current_path
 from scheduler.flow.waiting import Rows
 from scheduler.resume.decisions import Attach, Decision, GoOn, Live, Mismatch
+from scheduler.resume.effects import standing_place
 from scheduler.resume.walk import walk
 from shared.base import ids
 from shared.journal.append import EndedCall, OpenCall
 from shared.journal.replay import read_call_result
 from shared.model.outcome import Ended, Status
-from shared.model.rows import CallRow, NewCallRow
+from shared.model.rows import NewCallRow
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,8 @@ class Positions:
             if boundary is not None:
                 more["boundary"] = boundary.to_json()
         earlier = self.history.threads if path.suffix is not None else self.history.copied
-        if ask.continues in earlier:
+        # What an attempt on a lost host sent stands in the thread, if that host comes back with it.
+        if ask.continues is not None and (decision.lost or ask.continues in earlier):
             more["context"] = {**detail["context"], "how": "fork"}
         prepared = NewCallRow("prepared", {**detail, **more}, role=ask.role, label=ask.label, commit_sha=ask.head)
         return OpenCall(
@@ -178,8 +180,9 @@ class Positions:
         )  # fmt: skip
 
     def _going_on(self, decision: GoOn, ask: Ask) -> OpenCall:
-        last = decision.rows[-1]
-        thread, host = _thread_and_host(decision.rows)
+        # Behind it stand only goings-on that were withdrawn.
+        last = next(row for row in reversed(decision.rows) if row.event == Status.HELD)
+        thread, host = standing_place(decision.rows)
         if ask.node is not None and ask.writes:
             self.nodes.keep(ask.node)
         if thread is not None:
@@ -207,12 +210,6 @@ class Positions:
     def _ids(self, place: Place, decision: Live) -> tuple[str, str]:
         call = ids.call_id(self.run_id, *place)
         return call, ids.request_id(self.run_id, call, decision.ended_attempts)
-
-
-def _thread_and_host(rows: Rows) -> tuple[str | None, str | None]:
-    """The thread that a held call has, and the host that has it."""
-    row: CallRow | None = next((row for row in reversed(rows) if row.thread_id is not None), None)
-    return (row.thread_id, row.host) if row is not None else (None, None)
 
 
 def _read(rows: Rows) -> Ended:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from scheduler.resume.attempts import newest_request
 from shared.base.canonical import parse
 from shared.model.allocation import NODE_KINDS
+from shared.model.boundary import without_withdrawn
 from shared.model.events import TERMINAL_WORDS
 from shared.model.proof import PROVEN, Verdict
 from shared.model.rows import CallRow, Row
@@ -67,13 +69,22 @@ def find_effect(rows: Sequence[CallRow]) -> Effect | Verdict:
 
 def find_hold(rows: Sequence[CallRow]) -> CallRow | None:
     """The row that held a call; None when its last end is another."""
-    end = next((row for row in reversed(rows) if row.event in TERMINAL_WORDS), None)
+    end = next((row for row in reversed(without_withdrawn(rows)) if row.event in TERMINAL_WORDS), None)
     return end if end is not None and end.event == "held" else None
 
 
 def left_state(held: CallRow) -> bool:
     """Whether a held call worked in its node's worktree: it recorded what it left there, or why it could not."""
     return held.node_id is not None and (held.held_tree is not None or "pending_tree_error" in held.detail)
+
+
+def standing_place(rows: Sequence[CallRow]) -> tuple[str | None, str | None]:
+    """`(thread, host)` of a call's newest request: its thread and who has it; without one, its directory's host."""
+    newest = newest_request(rows)
+    for row in reversed(newest):
+        if row.thread_id is not None:
+            return row.thread_id, row.host
+    return None, next((row.host for row in reversed(newest) if row.event == "placed"), None)
 
 
 def _ran(end: CallRow) -> bool:

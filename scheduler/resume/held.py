@@ -26,7 +26,7 @@ def decide_held(rows: Sequence[CallRow], last: CallRow, place: Place) -> GoOn | 
         said = last.detail.get("pending_tree_error") or "the state of its worktree was not recorded"
         sentence = f"it was held ({reason}) and its files are not known to be its own: {said}"
         return live_again(rows, Failed("g", place, sentence, facts={"hold": reason}))
-    return GoOn(rows, input_state_of(rows, last), reason, last.attempt + 1)
+    return GoOn(rows, input_state_of(rows, last), reason, rows[-1].attempt + 1)
 
 
 def input_state_of(rows: Sequence[CallRow], last: CallRow) -> str:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from scheduler.resume.effects import Effect, find_effect, find_hold, left_state, node_hosts
+from scheduler.resume.effects import Effect, find_effect, find_hold, left_state, node_hosts, standing_place
 from shared.base.errors import GitError, HostUnreachable, RightLost, StoreUnavailable
 from shared.base.log import get_logger
 from shared.broker.names import host_mark
@@ -36,7 +36,7 @@ _ASK_AGAIN_SECONDS = 5.0
 _LOOKS = 3
 _GIT_TIMEOUT_SECONDS = 300.0
 _IN_PLACE = HeldState(None, True)
-_LOST = HeldState(None, False, "host_lost", "its host was given up, and its worktree with it")
+_LOST = HeldState(None, False, "host_lost", "its host was given up, and with it where the call stood")
 log = get_logger()
 
 Note = Callable[[NewEventRow], None]
@@ -104,8 +104,18 @@ class Proving:
         elif end.detail.get("reason") == THREAD_ACTIVE and end.host is not None:
             answer = await self._answer_of(end.host)
         else:
-            return _IN_PLACE
+            stood = standing_place(rows)[1]
+            return _LOST if stood is not None and await self._is_lost(stood) else _IN_PLACE
         return answer.held.get(end.call_id, _IN_PLACE) if answer is not None else _LOST
+
+    async def _is_lost(self, host: str) -> bool:
+        while True:
+            try:
+                standing = await asyncio.to_thread(questions.host_standing, self._database, host)
+                return standing is None or standing.state == "lost"
+            except StoreUnavailable as error:
+                log.warning("proofs_delayed", run=self._run_id, host=host, why=str(error))
+                await asyncio.sleep(_LONGEST_PAUSE_SECONDS)
 
     async def _answer_for(self, node: str) -> Answer | None:
         """The answer of the host that has a node now; None when that one was given up."""

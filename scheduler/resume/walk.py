@@ -12,8 +12,8 @@ A recorded position replays when all of these hold; the first that does not star
 
 a, b and f stand in the path's own state, which is given as `broken`. A position that was
 never opened fails nothing: its path goes on live from there. An attempt that was
-superseded or withdrawn gives way to the next one. What ended unknown is never run
-again, whatever else holds.
+superseded gives way to the next one; one that was withdrawn never began, so what stood
+there before it decides. What ended unknown is never run again, whatever else holds.
 Source: journal document, "The resume walk"; decisions, "Resume, where the source leaves a gap".
 """
 
@@ -37,15 +37,13 @@ from scheduler.resume.decisions import (
 )
 from scheduler.resume.differing import differing
 from scheduler.resume.held import decide_held
+from shared.model.boundary import without_withdrawn
 from shared.model.call_state import begins_attempt, is_unknown_end
 from shared.model.events import TERMINAL_WORDS
 from shared.model.proof import HeldState, Verdict
 from shared.model.rows import CallRow
 
 __all__ = ["Attach", "Failed", "GoOn", "Live", "Mismatch", "Replay", "Stays", "judge", "judge_held", "walk"]
-
-# An attempt that ended so has no result of its own: another one takes its place.
-_TAKES_ANOTHER = frozenset({"superseded", "withdrawn"})
 
 
 def walk(
@@ -72,11 +70,13 @@ def walk(
     """
     if not rows:
         return Live()
-    ended = is_ended(rows)
-    last = next(row for row in reversed(rows) if row.event in TERMINAL_WORDS) if ended else None
-    if last is not None and last.event in _TAKES_ANOTHER:
+    began = without_withdrawn(rows)
+    if not began:
+        return Live(rows[-1].attempt + 1, ended_attempts(rows), rows=rows)
+    last = next(row for row in reversed(began) if row.event in TERMINAL_WORDS) if is_ended(began) else None
+    if last is not None and last.event == "superseded":
         return _another(rows, last, place)
-    failed = broken or _other_input(rows, place, kind, detail, also)
+    failed = broken or _other_input(began, place, kind, detail, also)
     if failed is not None and failed.condition == "c" and not asked:
         return Mismatch(f"at {place_name(place)} {failed.sentence}", failed.differs)
     if last is not None and is_unknown_end(last):
@@ -117,8 +117,7 @@ def judge_held(go_on: GoOn, state: HeldState) -> Decision:
 
 def _another(rows: Sequence[CallRow], last: CallRow, place: Place) -> Live:
     because = Failed.read(last.detail, place) if "condition" in last.detail else None
-    lost = last.event == "superseded" and because is None
-    return Live(last.attempt + 1, ended_attempts(rows), because, lost, rows=rows)
+    return Live(rows[-1].attempt + 1, ended_attempts(rows), because, because is None, rows=rows)
 
 
 def _held(rows: Sequence[CallRow], last: CallRow, place: Place, holding: bool) -> Decision:

@@ -19,9 +19,6 @@ from typing import Any
 from shared.model.allocation import AllocationKind
 from shared.model.rows import CallRow
 
-# An attempt that ended so left nothing that anybody goes on from.
-DID_NOT_HAPPEN = frozenset({"superseded", "withdrawn"})
-
 
 @dataclass(frozen=True)
 class HeldTree:
@@ -109,10 +106,19 @@ def _not_covered(left: list[tuple[str | None, str]], committed: str | None) -> l
 
 
 def standing(rows: Iterable[CallRow]) -> list[CallRow]:
-    """The rows that still count, by seq: none of an attempt that was superseded or withdrawn later."""
-    ordered = sorted(rows, key=lambda row: row.seq)
-    undone: dict[str, int] = {row.call_id: row.seq for row in ordered if row.event in DID_NOT_HAPPEN}
+    """The rows that still count, by seq: none of an attempt that was superseded later, or withdrawn.
+
+    What is superseded takes all before it along, what went on in place too; a withdrawal takes one opening back.
+    """
+    ordered = without_withdrawn(sorted(rows, key=lambda row: row.seq))
+    undone: dict[str, int] = {row.call_id: row.seq for row in ordered if row.event == "superseded"}
     return [row for row in ordered if row.seq > undone.get(row.call_id, 0)]
+
+
+def without_withdrawn(rows: Sequence[CallRow]) -> list[CallRow]:
+    """The rows without those of attempts that were withdrawn: nobody began them, so what stood before them stands."""
+    gone = {(row.call_id, row.attempt) for row in rows if row.event == "withdrawn"}
+    return [row for row in rows if (row.call_id, row.attempt) not in gone] if gone else list(rows)
 
 
 def is_commit(row: CallRow) -> bool:

@@ -61,6 +61,9 @@ def go_on_in_place(desk: Desk, call: AgentCall, directories: Directories, done: 
 
 
 def _take_directory(desk: Desk, call: AgentCall, directories: Directories, done: Progressed) -> None:
+    placed = call.state.placed
+    if placed is not None and placed.host not in (None, desk.host):
+        raise Held("host_lost", f"the held call stood on host {placed.host}, which was given up since")
     make_own_again(call, directories, desk)
     done.place = placed_before(call)
     assert done.place is not None and call.state.cleared is not None

@@ -26,7 +26,8 @@ def idle_nodes() -> TextClause:
           and not exists (select 1 from call_claims c where c.run_id = p.run_id and c.node_id = p.node_id
             and c.state in {_AT_WORK})
           and coalesce((select f.event from flow_calls f where f.run_id = p.run_id and f.node_id = p.node_id
-            and f.kind = 'agent' and f.terminal order by f.seq desc limit 1), '') not in ('held', 'outcome_unknown')
+            and f.kind = 'agent' and f.terminal and f.event <> 'withdrawn' order by f.seq desc limit 1), '')
+            not in ('held', 'outcome_unknown')
           and exists (select 1 from farm_workers w join farm_hosts o on o.host = w.host
             where o.state = 'up' and w.state = 'up' and w.lease_until > clock_timestamp()
               and (r.host_label is null or r.host_label = any(w.labels)))

@@ -149,3 +149,16 @@ def test_a_death_of_a_call_that_goes_on_in_place_changes_nothing(one: OneWorker,
     ended = one.work(cleared)
     assert ended is not None and ended.status is Status.COMPLETED
     assert "continue" in packets_of(one, call) and one.sent("thread/start") == 1
+
+
+@pytest.mark.req("RULE12", "R41")
+def test_a_held_call_that_comes_to_another_host_does_nothing_in_the_first_one_s_directory(one: OneWorker) -> None:
+    call = one.open(prompt({"http": 400, "message": "no"}), node=None, role="architect")
+    one.work(call)
+    (placed,) = [row for row in one.rows(call) if row.event == "placed"]
+    one.move("h2")
+    before = one.sent("turn/start")
+    ended = one.work(one.clear_hold(call))
+    assert ended is not None and (ended.status, ended.reason) == ("held", "host_lost")
+    assert one.sent("turn/start") == before and one.rows(call)[-2].event == "hold_cleared"
+    assert placed.host == "h1"

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -154,6 +155,19 @@ def test_the_rows_speak_for_a_host_that_was_given_up(one: OneWorker) -> None:
     assert asker.verdicts(one.rows(call)) == [Verdict(True)]
     assert asyncio.run(asker.proving.held(one.rows(held))).reason == "host_lost"
     assert asked(one) == 0
+
+
+@pytest.mark.req("RULE12", "R41")
+def test_a_reading_call_that_was_held_does_not_go_on_where_its_thread_is_lost(one: OneWorker) -> None:
+    held = one.open(prompt({"http": 400, "message": "no"}), node=None, role="architect")
+    one.work(held)
+    assert asyncio.run(Asker(one).proving.held(one.rows(held))).in_place
+    give_up_host(one)
+    state = asyncio.run(Asker(one).proving.held(one.rows(held)))
+    assert (state.in_place, state.reason) == (False, "host_lost")
+    # Before it had a thread its directory alone was there.
+    placed = [row for row in one.rows(held) if row.thread_id is None]
+    assert not asyncio.run(Asker(one).proving.held([*placed, replace(one.rows(held)[-1], thread_id=None)])).in_place
 
 
 @pytest.mark.req("K38", "O03", "P15")

@@ -151,3 +151,22 @@ def test_a_call_whose_host_was_lost_gets_its_next_attempt_in_the_run_that_waits_
     build = next(row for row in field.calls(run_id, "completed") if row.position == 1)
     assert (again.detail["boundary"]["tree"], again.detail["boundary"]["lineage"]) == (build.pending_tree, 0)
     assert live_places(field, run_id, 0) == ["main:1", "main:2", "main:2"]
+
+
+@pytest.mark.req("R34", "K38")
+def test_a_reading_call_whose_host_was_lost_forks_the_conversation_that_may_hold_its_turn(field):
+    run_id = field.submit("""
+async def main(flow, args):
+    plan = await flow.agent("plan", role="architect")
+    return (await plan.call("more")).output
+""")
+
+    def lose_first(prepared):
+        if prepared.attempt == 0 and prepared.detail["prompt"] == "more":
+            return [NewCallRow("superseded", {"reason": "host_lost"})]
+        return work(prepared)
+
+    field.drive(lose_first)
+    first, again = [row for row in field.calls(run_id, "prepared") if row.position == 2]
+    assert "how" not in first.detail["context"] and again.detail["context"]["how"] == "fork"
+    assert again.detail["context"]["through_turn"] == first.detail["context"]["through_turn"]

@@ -71,3 +71,16 @@ def test_a_boundary_reads_as_it_was_written() -> None:
     boundary = Boundary(2, "k1", "t1", "c1", (HeldTree("c2", "t2"),), {"condition": "c"})
     assert Boundary.read(boundary.to_json()) == boundary
     assert Boundary.read(None) is None
+
+
+@pytest.mark.req("R40", "R29")
+def test_a_withdrawn_opening_takes_back_nothing_of_the_call_that_was_held_before_it() -> None:
+    rows = [
+        placed(1, "c1"), end(2, "c1", None, "held"),
+        make_call_row(seq=3, call_id="c1", attempt=1, event="hold_cleared"),
+        make_call_row(seq=4, call_id="c1", attempt=1, event="withdrawn"),
+    ]  # fmt: skip
+    assert [row.seq for row in standing(rows)] == [1, 2]
+    gone_on = make_call_row(seq=5, call_id="c1", attempt=2, event="completed", pending_tree="t1")
+    assert left(*rows, gone_on) == (None, "t1", "c1")
+    assert standing([placed(1, "c1"), make_call_row(seq=2, call_id="c1", event="withdrawn")]) == []

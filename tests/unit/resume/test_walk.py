@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.flow.digest import input_digest
 from scheduler.resume.decisions import Attach, Failed, GoOn, Live, Mismatch, Replay, Stays
+from scheduler.resume.effects import find_hold
 from scheduler.resume.history import History
 from scheduler.resume.walk import judge, judge_held, walk
 from shared.base.errors import StoreError
@@ -292,3 +293,43 @@ def test_no_order_of_visiting_and_no_order_of_finishing_changes_a_decision(recor
             others = {"open": Attach, "superseded": Live, "held": GoOn, "outcome_unknown": Stays}
             assert type(decision) is others.get(word, Replay)
     assert history.places_left() == []
+
+
+def held_with(tree="t", attempt=0, seq=2):
+    return call_row(seq, "held", attempt=attempt, held_tree=tree, thread_id="t1", detail={"reason": "quota"})
+
+
+@pytest.mark.req("R40", "R41")
+def test_a_held_call_whose_going_on_was_withdrawn_goes_on_in_place_all_the_same():
+    placed = call_row(2, "placed", worktree_kind="fresh", node_id="a")
+    rows = [
+        call_row(1, "prepared", detail=asks()), placed, held_with(seq=3),
+        call_row(4, "hold_cleared", attempt=1), call_row(5, "withdrawn", attempt=1),
+    ]  # fmt: skip
+    decision = walk(rows, PLACE, "agent", asks())
+    assert isinstance(decision, GoOn) and (decision.attempt, decision.reason) == (2, "quota")
+    moved = judge_held(decision, HeldState("other", False))
+    assert isinstance(moved, Live) and (moved.attempt, moved.ended_attempts) == (2, 1)
+    assert moved.because is not None and moved.because.condition == "g"
+    # Its worktree is asked about as that of any held call.
+    hold = find_hold(rows)
+    assert hold is not None and hold.held_tree == "t"
+
+
+@pytest.mark.req("R22", "R25")
+@pytest.mark.parametrize("detail", [{"condition": "e", "at": "main:1", "sentence": "gone"}, {"reason": "host_lost"}])
+def test_an_attempt_that_was_withdrawn_behind_a_superseded_one_does_not_make_that_one_forgotten(detail):
+    rows = [*ended(), call_row(3, "superseded", detail=detail)]
+    before = walk(rows, PLACE, "agent", asks())
+    rows += [call_row(4, "prepared", attempt=1, detail=asks()), call_row(5, "withdrawn", attempt=1)]
+    after = walk(rows, PLACE, "agent", asks())
+    assert isinstance(before, Live) and isinstance(after, Live)
+    assert (after.because, after.lost) == (before.because, before.lost)
+    assert (after.attempt, after.ended_attempts) == (2, 2)
+
+
+def test_a_position_that_was_withdrawn_before_anybody_had_it_is_as_one_never_opened_under_the_next_number():
+    rows = ended("withdrawn")
+    decision = walk(rows, PLACE, "agent", asks("another"), broken=Failed("a", PLACE, "one before does not replay"))
+    assert isinstance(decision, Live) and (decision.because, decision.lost) == (None, False)
+    assert (decision.attempt, decision.ended_attempts) == (1, 1)
