@@ -40,8 +40,10 @@ def plan_lines(plan: Plan) -> list[str]:
     lines = [", ".join(counted) or "nothing was recorded: the script runs from its start"]
     if plan.count(Planned.LIVE):
         lines.append(f"what runs live cost {count(plan.tokens)} tokens last time")
-    if plan.end == "completed":
-        lines.append("everything replays: the resume comes to the recorded result and costs nothing")
+    if plan.end == "completed" and plan.count(Planned.REPLAY) == len(plan.positions):
+        lines.append("everything replays: the resume comes to the end of the script and costs nothing")
+    elif plan.end == "completed":
+        lines.append("nothing is asked for anew: the resume comes to the end of the script and costs nothing")
     elif plan.end != "goes_on":
         lines.append(f"the script ends in an error on what is recorded: {plan.end}")
     return lines
@@ -107,23 +109,23 @@ def explained_lines(explained: Explained, plan: PlannedPosition | None) -> list[
 
 def _attempt_lines(attempt: Attempt) -> list[str]:
     began = "went on in place" if attempt.in_place else "ran"
-    by = _process_words(attempt.lineage)
+    by = _process_words(attempt.process)
     end = f"ended {attempt.ended}" if attempt.ended else "has not ended"
     reason = f" ({attempt.reason})" if attempt.reason and attempt.ended != "superseded" else ""
     cost = f", {count(attempt.tokens)} tokens" if attempt.tokens is not None else ""
     lines = [f"attempt {attempt.number + 1}: {began}{by}, {end}{reason}{cost}"]
     if attempt.superseded is not None:
-        lines.append(f"  taken back by resume {attempt.superseded_by}:")
+        lines.append(f"  taken back by {attempt.superseded_in or f'process {attempt.superseded_by}'}:")
         lines += [f"    {words}" for words in _failed_lines(attempt.superseded)]
     elif attempt.superseded_by is not None or attempt.ended == "superseded":
         lines.append(f"  taken back ({attempt.reason or 'host_lost'})")
     return lines
 
 
-def _process_words(lineage: int | None) -> str:
-    if lineage is None:
+def _process_words(process: str | None) -> str:
+    if process is None:
         return ""
-    return " when the run began" if lineage == 0 else f" in resume {lineage}"
+    return " when the run began" if process == "start" else f" in {process}"
 
 
 def _failed_lines(failed: Failed) -> list[str]:
@@ -149,10 +151,17 @@ def explained_record(explained: Explained, plan: PlannedPosition | None) -> dict
     }
 
 
+def _end_word(newest: Attempt) -> str:
+    """How the newest attempt stands; what it ended with stands no more when it was taken back and none followed it."""
+    if newest.superseded is not None or newest.superseded_by is not None:
+        return "taken back"
+    return newest.ended or "open"
+
+
 def explain_table(found: Sequence[Explained], plan: Plan | None) -> Table:
     """Every position on one line: how its newest attempt came about, and what a resume would do."""
     planned = {place_name(one.place): one for one in plan.positions} if plan is not None else {}
-    heads = ("LANE", "POS", "CALL", "NODE", "ATTEMPT", "ENDED", "TAKEN BACK BEFORE", "ON A RESUME", "WHY")
+    heads = ("LANE", "POS", "CALL", "NODE", "ATTEMPT", "ENDED", "WHY TAKEN BACK", "ON A RESUME", "WHY")
     rows = []
     for one in found:
         last, newest = one.rows[-1], one.attempts[-1]
@@ -162,7 +171,7 @@ def explain_table(found: Sequence[Explained], plan: Plan | None) -> Table:
         rows.append(
             (
                 lane_name(one.place[0]), str(one.place[1]), name, last.node_id or "", str(newest.number + 1),
-                newest.ended or "open", one_line(failed_words(taken[-1]), 80) if taken else "",
+                _end_word(newest), one_line(failed_words(taken[-1]), 80) if taken else "",
                 _WORDS[now.decision] if now else "", why_words(now) if now else "",
             )
         )  # fmt: skip
