@@ -52,7 +52,7 @@ def read_facts(facts: Mapping[str, Any]) -> NodeFacts:
 def judge(record: NodeRecord, facts: NodeFacts) -> dict[str, Verdict]:
     view = view_node(record, facts)
     assert view is not None
-    return judge_executors(view, facts) | judge_commits(view)
+    return judge_executors(view, facts) | judge_commits(view, facts)
 
 
 def judge_holds(record: NodeRecord, facts: Mapping[str, Any]) -> dict[str, HeldState]:

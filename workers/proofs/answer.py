@@ -77,7 +77,7 @@ def prove(
         touched = {row.node_id for row in new if row.node_id is not None}
         nodes = {node: judged for node, judged in nodes.items() if node not in touched}
         records = [record for record in read_nodes(rows_of(rows, touched)).values() if is_on(record, host)]
-        facts = gather(mirrors.git, mirrors.path_of(hub), records)
+        facts = gather(mirrors, hub, run_id, records)
         nodes |= {record.node: _judge(record, facts, status) for record in records}
         if not new:
             break
@@ -124,7 +124,7 @@ def _judge(record: NodeRecord, run_facts: RunFacts, status: ThreadStatus) -> _Ju
         thread = status(turned.thread_id) if turned.reason == THREAD_ACTIVE and turned.thread_id else None
         held[turned.call_id] = judge_thread(state, turned.reason, thread)
     node = NodeState(record.current.path, facts.head.commit if facts.head else None, facts.snapshot)
-    return _Judged(judge_executors(view, facts) | judge_commits(view), held, {record.node: node})
+    return _Judged(judge_executors(view, facts) | judge_commits(view, facts), held, {record.node: node})
 
 
 def _judge_readers(rows: Iterable[CallRow], status: ThreadStatus) -> dict[str, HeldState]:

@@ -12,7 +12,7 @@ Source: journal document, "Build and fix".
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from workers.proofs.record import Made, NodeRecord, Turned, Worktree
@@ -36,12 +36,16 @@ class NodeFacts:
         head: None where it cannot be read (`error` says why): then nothing contradicts the rows.
         in_head: the recorded commits in HEAD's history, given for a HEAD that no row names.
         snapshot: the tree of its files now; None where it was not asked for or cannot be read.
+        gone: the recorded commits that nothing keeps any more, and `unkept` the calls whose recorded tree nothing
+            keeps; both are looked for only where there is no worktree.
     """
 
     head: Head | None = None
     in_head: frozenset[str] = frozenset()
     snapshot: str | None = None
     error: str | None = None
+    gone: frozenset[str] = frozenset()
+    unkept: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -172,9 +176,9 @@ def _is_stray(line: Line, head: Head, facts: NodeFacts) -> bool:
 
 
 def read_history(record: NodeRecord, standing: Standing, facts: NodeFacts) -> frozenset[str]:
-    """The recorded commits in the history of where HEAD stands."""
+    """The recorded commits in the history of where HEAD stands, as far as they are still to be had."""
     seen = set(facts.in_head) if facts.head is not None and standing.commit == facts.head.commit else set()
-    return frozenset(_with_ancestors({standing.commit, *seen}, parents_of(record)))
+    return frozenset(with_ancestors({standing.commit, *seen}, parents_of(record))) - facts.gone
 
 
 def parents_of(record: NodeRecord) -> Mapping[str, str]:
@@ -182,7 +186,8 @@ def parents_of(record: NodeRecord) -> Mapping[str, str]:
     return {made.commit: made.parent for made in record.made if made.parent and made.parent != made.commit}
 
 
-def _with_ancestors(commits: set[str], parents: Mapping[str, str]) -> set[str]:
+def with_ancestors(commits: Iterable[str], parents: Mapping[str, str]) -> set[str]:
+    """These commits, and all that rows say they were made on."""
     found: set[str] = set()
     for commit in commits:
         at: str | None = commit

@@ -81,6 +81,14 @@ def _note(found: dict[str, Verdict], turned: Turned, verdict: Verdict) -> None:
 
 
 def _judge_current(view: NodeView, facts: NodeFacts) -> Sequence[tuple[Turned, Verdict]]:
+    """What breaks among the calls that no commit covers, in order."""
+    carried = view.line.turned[view.line.covered(view.history) : view.line.covered()]
+    unkept = [turned for turned in view.uncovered if turned.call_id in facts.unkept]
+    lost = [*carried, *unkept] if any(made.commit in facts.gone for made in view.line.made) else unkept
+    return [*((turned, _nowhere(view)) for turned in lost), *_judge_files(view, facts)]
+
+
+def _judge_files(view: NodeView, facts: NodeFacts) -> Sequence[tuple[Turned, Verdict]]:
     """What breaks among the calls that stand on the files alone, in order."""
     uncovered = view.uncovered
     if view.standing.foreign:
@@ -127,6 +135,11 @@ def _left_history(view: NodeView) -> Verdict:
         f"{short(view.standing.commit)}",
         {"head": view.standing.commit},
     )
+
+
+def _nowhere(view: NodeView) -> Verdict:
+    said = f"the worktree of node {view.record.node} is gone, and what the call left is not on the hub any more"
+    return Verdict(False, "work_gone", said)
 
 
 def _older(view: NodeView, left: Turned, turned: Turned, snapshot: str) -> Verdict:

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shared.base.errors import GitError, WorktreeError
 from shared.hub.git import Git
-from workers.proofs.commit_chain import Head, NodeFacts, parents_of
+from shared.hub.refs import pending_ref, read_refs, run_namespace
+from workers.proofs.commit_chain import Head, NodeFacts, parents_of, with_ancestors
 from workers.proofs.executor import view_node
 from workers.proofs.record import NodeRecord, Turned
 from workers.worktrees.commit import REQUEST_TRAILER
+from workers.worktrees.mirror import Mirrors
 from workers.worktrees.snapshot import snapshot
 
 _AT_ONCE = 2 * (os.cpu_count() or 1)
@@ -43,13 +45,18 @@ class RunFacts:
     held: Mapping[str, Seen]
 
 
-def gather(git: Git, mirror: Path, records: Iterable[NodeRecord]) -> RunFacts:
+def gather(mirrors: Mirrors, hub: str, run_id: str, records: Iterable[NodeRecord]) -> RunFacts:
     """Look at the worktrees of nodes whose current worktree is on this host."""
+    git, mirror = mirrors.git, mirrors.path_of(hub)
     asked = {record.node: record for record in records if record.current is not None}
     heads = read_heads(git, mirror)
     nodes = {node: _with_head(record, heads) for node, record in asked.items()}
     for node, facts in nodes.items():
         nodes[node] = _explain_head(git, mirror, asked[node], facts)
+    homeless = [node for node, facts in nodes.items() if facts.head is None]
+    seen = _look_on_hub(mirrors, hub, run_id, [asked[node] for node in homeless])
+    for node in homeless:
+        nodes[node] = replace(nodes[node], gone=seen.gone, unkept=seen.unkept)
     wanted = {node: asked[node].current.path for node in nodes if _needs_files(asked[node], nodes[node])}  # type: ignore[union-attr]
     held = {turned.call_id: turned.worktree for record in asked.values() for turned in held_calls(record)}
     files = read_files(git, {*wanted.values(), *held.values()})
@@ -81,6 +88,38 @@ def read_heads(git: Git, mirror: Path) -> Mapping[str, str]:
         elif word == "HEAD" and value.strip("0"):
             heads[path] = value
     return heads
+
+
+def _look_on_hub(mirrors: Mirrors, hub: str, run_id: str, records: Sequence[NodeRecord]) -> NodeFacts:
+    """What of nodes without a worktree the hub has no more: what a next worktree would be made of, on any host.
+
+    A run that was cleaned has only what is on a branch. A hub that is away says nothing.
+    """
+    made = {made.commit for record in records for made in record.made if made.commit != made.parent}
+    left = {turned.call_id for record in records for turned in record.turned if turned.tree is not None}
+    if not made and not left:
+        return NodeFacts()
+    try:
+        refs = read_refs(mirrors.git, hub, f"{run_namespace(run_id)}/*")
+        kept = made.intersection(refs.values())
+        if kept != made:
+            kept |= _on_branches(mirrors.git, mirrors.ensure(hub, run_id), made - kept)
+    except (GitError, WorktreeError):
+        return NodeFacts()
+    gone = made.difference(*(with_ancestors(kept, parents_of(record)) for record in records))
+    return NodeFacts(
+        gone=frozenset(gone), unkept=frozenset(call for call in left if pending_ref(run_id, call) not in refs)
+    )
+
+
+def _on_branches(git: Git, mirror: Path, commits: set[str]) -> set[str]:
+    asked = "".join(f"{commit}\n" for commit in commits).encode()
+    found = git.run(mirror, "cat-file", "--batch-check=%(objectname)", input=asked).line.split("\n")
+    present = commits.intersection(found)
+    # The second --not ends the first: what comes from the input is what is asked about.
+    beside = ("rev-list", "--not", "--remotes=origin", "--tags", "--not", "--stdin")
+    listed = git.run(mirror, *beside, input="".join(f"{commit}\n" for commit in present).encode()).line.split("\n")
+    return present.difference(listed) if present else present
 
 
 def _with_head(record: NodeRecord, heads: Mapping[str, str]) -> NodeFacts:

@@ -6,6 +6,7 @@ Source: journal document, "Build and fix" and "Held calls".
 from __future__ import annotations
 
 from shared.model.proof import THREAD_ACTIVE, HeldState, Verdict, short
+from workers.proofs.commit_chain import NodeFacts
 from workers.proofs.executor import NodeView
 from workers.proofs.record import Turned
 
@@ -13,11 +14,19 @@ from workers.proofs.record import Turned
 _IDLE = ("idle", "notLoaded")
 
 
-def judge_commits(view: NodeView) -> dict[str, Verdict]:
+def judge_commits(view: NodeView, facts: NodeFacts) -> dict[str, Verdict]:
     """Call id -> why it is not proven, of a node's `commit` ops: their commits are in the history of its HEAD."""
     found = {}
     for made in view.record.made:
-        if made.newest and made.commit not in view.history:
+        if made.newest and made.commit in facts.gone:
+            found[made.call_id] = Verdict(
+                False,
+                "commit_gone",
+                f"commit {short(made.commit)} of node {view.record.node} is not on the hub any more, and its worktree "
+                "is gone",
+                {"commit": made.commit},
+            )
+        elif made.newest and made.commit not in view.history:
             found[made.call_id] = Verdict(
                 False,
                 "commit_left_history",

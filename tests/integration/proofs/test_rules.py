@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.proofs.host import ProofHost
+from tests.integration.worktrees.place import RUN
 from tests.repositories import commit_files, git, write_files
+from workers.worktrees.clean import clean_run
 
 
 @pytest.fixture
@@ -86,6 +88,28 @@ def test_a_worktree_that_is_gone_loses_only_what_was_not_committed(host: ProofHo
 
     git(host.mirror, "worktree", "prune", "--expire=now")
     assert host.unproven() == {3: "worktree_unreadable"}
+
+
+@pytest.mark.req("P07", "O03")
+def test_what_a_cleaning_left_nowhere_is_not_proven_and_what_is_on_a_branch_is(host: ProofHost) -> None:
+    worktree = host.build(1, {"a.txt": "a\n"})
+    first = host.commit(2).output["commit"]
+    host.fix(3, worktree, {"b.txt": "b\n"})
+    host.commit(4)
+    host.fix(6, host.build(5, {"c.txt": "c\n"}, "other"), {"d.txt": "d\n"}, "other")
+    git(host.hub, "update-ref", "refs/heads/landed", first)
+    assert host.unproven() == {}
+    clean_run(host.mirrors, host.state_dir, str(host.hub), RUN)
+    host.collect()
+    assert host.unproven() == {3: "worktree_unreadable", 4: "commit_gone", 5: "work_gone", 6: "worktree_unreadable"}
+
+    git(host.hub, "update-ref", "-d", "refs/heads/landed")
+    said = host.prove().verdicts
+    assert {host.position(call) for call in said} == {1, 2, 3, 4, 5, 6}
+    assert "not on the hub any more" in str(next(one.sentence for one in said.values() if one.reason == "work_gone"))
+    away = host.hub.rename(host.hub.with_name("away.git"))
+    assert host.unproven() == {6: "worktree_unreadable"}, "a hub that is away says nothing"
+    away.rename(host.hub)
 
 
 @pytest.mark.req("P07")
