@@ -28,7 +28,7 @@ from scheduler.resume.decisions import Attach, GoOn, Live, Replay, Stays
 from scheduler.resume.history import History
 from scheduler.resume.plan import Plan, Planned, PlannedPosition, in_order, planned
 from scheduler.resume.suffix import Doomed
-from shared.base.errors import HostUnreachable, UsageError
+from shared.base.errors import HostUnreachable, StoreError, UsageError
 from shared.journal.append import EndedCall, OpenCall
 from shared.model.boundary import without_withdrawn
 from shared.model.events import TERMINAL_WORDS
@@ -62,7 +62,8 @@ async def plan_resume(
         asked: plan what `crw flow resume` does; False for what a takeover would do.
 
     Raises:
-        UsageError: the script does not come to a stand.
+        UsageError: the script does not come to a stand. RightLost: somebody drives the run now.
+        StoreError: the database stayed away.
     """
     history = History(rows)
     halt = Halt()
@@ -77,6 +78,8 @@ async def plan_resume(
         if not done:
             task.cancel()
             raise UsageError(f"the script did not come to a stand within {_LIMIT_SECONDS:.0f} s of planning")
+        if positions.broken is not None:
+            raise positions.broken
         end = _end_of(task, halt, script)
     finally:
         script.unload()
@@ -107,6 +110,8 @@ class PlanPositions(Positions):
         super().__init__(run_id, deciding, acts, halt, nodes)
         self._noting = acts
         self._parked: set[str] = set()
+        # Why nothing more can be known, of the first position that met it.
+        self.broken: StoreError | None = None
 
     async def open(self, ask: Ask, then: Callable[[Ended], Awaitable[None]] | None = None) -> Ended:
         """Decide the next position; only what replays gives an end."""
@@ -117,6 +122,11 @@ class PlanPositions(Positions):
             return await super().open(ask, then)
         except HostUnreachable as error:
             self._noting.wait(path.place, ask, str(error))
+            self._parked.add(path.name)
+            raise Parked from error
+        except StoreError as error:
+            # No failure of the position: a script that catches it would come to another plan.
+            self.broken = self.broken or error
             self._parked.add(path.name)
             raise Parked from error
         except Parked:

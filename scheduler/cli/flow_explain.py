@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from scheduler.cli.options import json_option, run_argument
-from scheduler.cli.output import draw, record, say
+from scheduler.cli.output import draw, note, record, say
 from scheduler.cli.render_plan import explain_table, explained_lines, explained_record, plan_lines
 from scheduler.client import Farm
 from scheduler.preview import preview
@@ -45,7 +45,11 @@ def command(run: RunId, position: str | None, patience: float, as_json: bool) ->
                 )
         plan: Plan | None = None
         if can_resume(state):
-            plan = preview(farm.database, state, farm.tell, patience)
+            try:
+                plan = preview(farm.database, state, farm.tell, patience)
+            except UsageError as error:
+                # What was recorded can be explained all the same.
+                note(str(error))
     if as_json:
         for one in found:
             record(explained_record(one, plan.at(one.name) if plan is not None else None))

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from scheduler.cli.render_plan import explained_lines, plan_lines
 from scheduler.resume.explain import explain
 from scheduler.resume.plan import Plan
+from shared.base.errors import RightLost
+from shared.model.proof import Verdict
+from shared.model.rows import CallRow
+from tests.integration.engine.verdicts import Verdicts
 from tests.replay.stored import Stored, decisions_of, load, names
 
 # History -> the position at which it fails, and the words that `explain` has for it.
@@ -32,6 +39,18 @@ def test_a_recorded_history_gives_the_decisions_that_it_gave(name: str) -> None:
     plan = history.plan()
     assert decisions_of(plan) == history.decisions
     assert plan.end == history.end
+
+
+class Taken(Verdicts):
+    """The prover of a plan whose run a scheduler took meanwhile."""
+
+    async def verdict(self, rows: Sequence[CallRow]) -> Verdict:
+        raise RightLost("the run is driven under a later epoch")
+
+
+def test_a_run_that_is_taken_while_it_is_planned_has_no_plan_also_where_a_join_meets_it() -> None:
+    with pytest.raises(RightLost):
+        replace(load("effect_gone"), verdicts=Taken()).plan()
 
 
 def test_there_is_a_history_for_every_condition_and_every_kind_of_decision() -> None:

@@ -52,3 +52,5 @@ def test_the_prefix_replays_and_the_rest_runs_live_in_a_fork_of_the_conversation
     for at, words in (("main:9", "nothing recorded at main:9; it has main:1"), ("main", "no position")):
         refused = crw(farm, "flow", "fork", first, "--at", at)
         assert refused.returncode == 2 and words in refused.stderr
+    refused = crw(farm, "flow", "fork", first, "--at", "main:3", "--key", "")
+    assert refused.returncode == 2 and "a key has 1 to" in refused.stderr
