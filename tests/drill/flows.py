@@ -125,12 +125,13 @@ async def main(flow, args):
     return [said["summary"], told["summary"], again["summary"]]
 """
 
+# Long enough for the scheduler to die while the script sleeps, on a busy machine too.
 HELD = f"""
 async def main(flow, args):
     held = await flow.agent(
         args["hang"], role="executor", node="h", schema={SCHEMA!r}, deadline=args["deadline"]
     )
-    await flow.sleep(1.0)
+    await flow.sleep(4.0)
     return [held.status, held.reason]
 """
 
