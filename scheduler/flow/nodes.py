@@ -15,9 +15,9 @@ from typing import Any
 
 from shared.base.errors import FlowError
 from shared.model.boundary import Boundary, HeldTree, boundary_of
-from shared.model.call_state import RECOVERY_HOLD, RESTORE_MISMATCH
+from shared.model.call_state import RECOVERY_HOLD
 from shared.model.events import TERMINAL_WORDS
-from shared.model.outcome import Ended, Status
+from shared.model.outcome import RESTORE_MISMATCH, Ended, Status
 from shared.model.rows import CallRow
 
 _HOLDS = frozenset({Status.HELD, Status.OUTCOME_UNKNOWN})

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from scheduler.flow.dispatch import Dispatch
 from scheduler.flow.halt import Halt, Lost, Stopped
 from scheduler.flow.waiting import Inbox
-from scheduler.resume.suffix import BY_RESUME, Doomed, superseded_row
+from scheduler.resume.suffix import Doomed, superseded_row
 from shared.base.errors import RightLost
 from shared.base.log import get_logger
 from shared.journal.append import RunLease
 from shared.journal.database import Database
 from shared.journal.stopping import stop_calls
+from shared.model.outcome import SUPERSEDED_BY_RESUME
 
 
 class Superseding:
@@ -67,7 +68,7 @@ class Superseding:
         if not at_work:
             return doomed, set()
         try:
-            states = await asyncio.to_thread(stop_calls, self._database, self._lease, at_work, BY_RESUME)
+            states = await asyncio.to_thread(stop_calls, self._database, self._lease, at_work, SUPERSEDED_BY_RESUME)
         except RightLost as error:
             self._halt.stop(Lost(error))
             raise Stopped("the run is another scheduler's") from error

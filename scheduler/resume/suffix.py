@@ -22,9 +22,8 @@ from shared.model.allocation import own_directory_of
 from shared.model.boundary import HeldTree
 from shared.model.call_state import is_unknown_end
 from shared.model.events import TERMINAL_WORDS
+from shared.model.outcome import SUPERSEDED_BY_RESUME
 from shared.model.rows import CallRow, NewCallRow
-
-BY_RESUME = "superseded_by_resume"
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def superseded_row(doomed: Doomed, lineage: int, *, waits: bool = False) -> Ende
         waits: the call waits for a worker: it is taken from the outbox with this row.
     """
     last = doomed.rows[-1]
-    detail: dict[str, Any] = {"reason": BY_RESUME, "lineage": lineage, **doomed.because.to_json()}
+    detail: dict[str, Any] = {"reason": SUPERSEDED_BY_RESUME, "lineage": lineage, **doomed.because.to_json()}
     directory = own_directory_of(newest_request(doomed.rows))
     if directory is not None:
         detail["own_directory"] = directory

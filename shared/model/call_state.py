@@ -23,6 +23,7 @@ from typing import Any
 from shared.model.events import REOPENING_WORDS, TERMINAL_WORDS
 from shared.model.operation import parse_operation
 from shared.model.origin import Origin
+from shared.model.outcome import RESTORE_MISMATCH
 from shared.model.rows import CallRow
 from shared.model.sent_turn import SentTurn, see
 
@@ -98,9 +99,6 @@ class CallState:
 
 RECOVERY_HOLD = "recovery_hold"
 """The reason of a call that meets a node whose outcome has to be recovered first."""
-
-RESTORE_MISMATCH = "restore_snapshot_mismatch"
-"""The reason of a call whose restored worktree changed before its first turn: its node stops for the run."""
 
 
 def is_unknown_end(row: CallRow) -> bool:

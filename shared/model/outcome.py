@@ -10,6 +10,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+# Why a call was refused, held or taken back, where others decide by the word: rows keep it, so it never changes.
+PAIR_REFUSED = "pair_refused"
+WORKTREE_FAILED = "worktree_failed"
+# A restored worktree changed before its first turn: its node stops for the run.
+RESTORE_MISMATCH = "restore_snapshot_mismatch"
+SUPERSEDED_BY_RESUME = "superseded_by_resume"
+
 
 class Status(StrEnum):
     """The statuses of an ended call. A call that did not complete is a result, not an exception."""

@@ -20,8 +20,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     asked = metafunc.config.getoption("--hosts")
     names = asked.split(",") if asked else [FAKE, *filter(None, [installed_version()])]
-    marks = [pytest.param(name, marks=[] if name == FAKE else [pytest.mark.real]) for name in names]
-    metafunc.parametrize("host_name", marks, scope="session")
+    shown = pytest.mark.req("S31")
+    params = [pytest.param(name, marks=[shown] if name == FAKE else [shown, pytest.mark.real]) for name in names]
+    metafunc.parametrize("host_name", params, scope="session")
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ def test_an_empty_thread_cannot_be_resumed_but_runs_its_first_turn(host: Contrac
     assert host.run(thread, final("done")).status == "completed"
 
 
-@pytest.mark.req("A14")
+@pytest.mark.req("A14", "K30")
 @pytest.mark.parametrize(
     ("method", "params", "text"),
     [
@@ -38,7 +38,7 @@ def test_the_pages_of_an_empty_thread_are_an_error_and_no_empty_page(
         host.connection.request(method, {"threadId": thread.id, **params})
 
 
-@pytest.mark.req("A14", "T23")
+@pytest.mark.req("A14", "T23", "K30")
 def test_the_turns_of_an_empty_thread_are_none(host: ContractHost) -> None:
     assert list(host.connection.turns.list_full(host.thread().id)) == []
 

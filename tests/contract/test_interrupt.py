@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 _NO_TURN = "01a22d4c-16ab-79f2-8ef1-000000000000"
 
 
-@pytest.mark.req("A17", "K19")
+@pytest.mark.req("A17", "K19", "K40")
 def test_an_interrupt_right_after_the_send_ends_the_turn(host: ContractHost) -> None:
     thread, turns = host.thread(), host.connection.turns
     with turns.cursor(thread.id) as cursor:

@@ -6,7 +6,9 @@ types are those of one version and closed, so they serve here and nowhere else.
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,8 @@ from workers.appserver.threads import plan_params, read_thread
 from workers.appserver.turns import plan_turn
 
 _FIXTURES = Path(__file__).parent / "fixtures"
+# Requests that are ours and what we listen to; the server's own requests have other forms.
+_METHOD = re.compile(r"^(?:thread|turn|model|config|account)/[a-zA-Z/]+$")
 _VERSIONS = sorted(path.name for path in _FIXTURES.iterdir())
 _WANTED = ThreadSettings("/srv/wt", "m", "high", "workspace-write", "do", "crw:r/c/1", auto_compact_token_limit=9)
 
@@ -45,7 +49,7 @@ def _unknown_members(model: BaseModel, sent: dict[str, Any]) -> set[str]:
     return set(sent) - set(model.model_dump(by_alias=True, exclude_unset=True))
 
 
-@pytest.mark.req("K69", "T22")
+@pytest.mark.req("K69", "T22", "C17")
 @pytest.mark.parametrize(
     ("kind", "params"),
     [
@@ -149,13 +153,43 @@ def test_recorded_ends_give_the_same_answers(version: str) -> None:
     assert answers == {"nophase": "plain answer", "commentary": None, "empty": ""}
 
 
+def _schemas_of_the_server(directory: Path) -> Path:
+    program = find_codex(CodexSettings()).program
+    argv = [str(program), "app-server", "generate-json-schema", "--experimental", "--out", str(directory / "schema")]
+    subprocess.run(argv, env=plan_environment(directory, {}), check=True, capture_output=True)
+    return directory / "schema"
+
+
+def _load_kinds(schemas: Path, name: str) -> list[dict[str, Any]]:
+    kinds: list[dict[str, Any]] = json.loads((schemas / f"{name}.json").read_text())["oneOf"]
+    return kinds
+
+
+def _methods_named_by_the_product() -> set[str]:
+    """The words of the form of a method that stand as literals where the App Server is spoken to."""
+    found: set[str] = set()
+    for file in (Path(__file__).parents[2] / "workers").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found |= set(_METHOD.findall(node.value))
+    return found
+
+
+@pytest.mark.real
+@pytest.mark.req("K41", "K69")
+def test_every_method_that_is_asked_for_is_one_of_the_server_s_and_none_that_is_gone(tmp_path: Path) -> None:
+    schemas = _schemas_of_the_server(tmp_path)
+    kinds = [kind for name in ("ClientRequest", "ServerNotification") for kind in _load_kinds(schemas, name)]
+    known = {method for kind in kinds for method in kind["properties"]["method"]["enum"]}
+    asked = _methods_named_by_the_product()
+    assert {"thread/start", "thread/fork", "turn/start", "turn/interrupt"} <= asked & known
+    assert asked - known == set() and "thread/rollback" not in asked
+
+
 @pytest.mark.real
 @pytest.mark.req("C22")
 def test_our_answers_to_the_server_fit_its_own_schemas(tmp_path: Path) -> None:
-    program = find_codex(CodexSettings()).program
-    environment = plan_environment(tmp_path, {})
-    argv = [str(program), "app-server", "generate-json-schema", "--out", str(tmp_path / "schema")]
-    subprocess.run(argv, env=environment, check=True, capture_output=True)
+    schemas = _schemas_of_the_server(tmp_path)
     files = {
         "item/commandExecution/requestApproval": "CommandExecutionRequestApprovalResponse",
         "item/fileChange/requestApproval": "FileChangeRequestApprovalResponse",
@@ -167,4 +201,4 @@ def test_our_answers_to_the_server_fit_its_own_schemas(tmp_path: Path) -> None:
     }
     assert set(files) == set(_ANSWERS)
     for method, name in files.items():
-        jsonschema.validate(_ANSWERS[method], json.loads((tmp_path / "schema" / f"{name}.json").read_text()))
+        jsonschema.validate(_ANSWERS[method], json.loads((schemas / f"{name}.json").read_text()))

@@ -32,7 +32,7 @@ _FORMS = {
 }
 
 
-@pytest.mark.req("A10", "A11", "K23", "S10")
+@pytest.mark.req("A10", "A11", "K23", "S10", "K29")
 @pytest.mark.parametrize("form", _FORMS)
 def test_the_answer_of_a_completed_turn(host: ContractHost, form: str) -> None:
     step, answer = _FORMS[form]
@@ -63,6 +63,7 @@ _FAILURES: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.req("K29")
 @pytest.mark.parametrize("cause", _FAILURES)
 def test_a_failed_turn_has_a_reason_that_comes_from_its_code(host: ContractHost, cause: str) -> None:
     step, reason = _FAILURES[cause]

@@ -20,7 +20,7 @@ def test_a_second_server_on_the_home_cannot_take_a_loaded_thread(own_host: Contr
         second.threads.resume(thread.id, wanted)
 
 
-@pytest.mark.req("K17")
+@pytest.mark.req("K17", "K40")
 def test_interrupted_read_without_the_lock_proves_nothing(own_host: ContractHost) -> None:
     wanted = own_host.wanted()
     thread, turns = own_host.connection.threads.start(wanted), own_host.connection.turns

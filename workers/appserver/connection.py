@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from shared.base.errors import Refused
+from shared.model.outcome import PAIR_REFUSED
 from workers.appserver.process import AppServer
 from workers.appserver.threads import Threads
 from workers.appserver.turns import Turns
@@ -91,5 +92,5 @@ class AppServerConnection:
 
 def _pair_refused(sentence: str) -> Refused:
     error = Refused(sentence)
-    error.reason = "pair_refused"
+    error.reason = PAIR_REFUSED
     return error

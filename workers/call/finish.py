@@ -11,6 +11,7 @@ from typing import Any
 
 from shared.base.errors import GitError, HostError, RunStopping, WorktreeError
 from shared.journal import read
+from shared.model.outcome import WORKTREE_FAILED
 from shared.model.rows import CallRow, NewCallRow
 from workers.appserver import AppServerConnection, Thread
 from workers.call.context import AgentCall
@@ -90,7 +91,7 @@ def settle_state(
     except _CommandsLeft as error:
         return _held(verdict, "commands_left_running", str(error)), {}
     except (WorktreeError, GitError) as error:
-        return _held(verdict, "worktree_failed", str(error)), {}
+        return _held(verdict, WORKTREE_FAILED, str(error)), {}
     keeping = Keeping(desk.append, _stops(desk), _HUB_PATIENCE_SECONDS)
     try:
         moved = directories.keep_moved_head(_node_rows(desk), done.place.path, keeping)
@@ -118,7 +119,7 @@ def _not_kept(desk: Desk, verdict: Verdict, error: Exception) -> Verdict:
         raise CallStopped(reason) from error
     if isinstance(error, RunStopping):
         reason = reason or "cancel"
-    return _held(verdict, reason or "worktree_failed", str(error))
+    return _held(verdict, reason or WORKTREE_FAILED, str(error))
 
 
 class _CommandsLeft(Exception):

@@ -6,7 +6,7 @@ Source: App Server document, "Working directories"; Task Monki document, "Attach
 from __future__ import annotations
 
 from shared.base.errors import GitError, WorktreeError
-from shared.model.call_state import RESTORE_MISMATCH
+from shared.model.outcome import RESTORE_MISMATCH
 from shared.model.rows import NewCallRow
 from workers.call.context import AgentCall
 from workers.call.desk import Desk

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shared.base.errors import Refused
+from shared.model.outcome import PAIR_REFUSED
 from shared.model.rows import NewCallRow
 from workers.appserver import AppServerConnection, Thread, ThreadSettings, find_exposed, thread_source
 from workers.call.context import AgentCall
@@ -61,7 +62,7 @@ def open_thread(
         else:
             thread = _make(desk, wanted, connection)
     except Refused as error:
-        if error.reason not in ("pair_refused", "settings_refused", "fork_refused"):
+        if error.reason not in (PAIR_REFUSED, "settings_refused", "fork_refused"):
             raise
         made: Thread | None = error.facts.get("thread")
         if made is not None:
@@ -71,7 +72,7 @@ def open_thread(
     configured = desk.send(lambda: connection.threads.read(thread.id))
     if (configured.model, configured.effort) != (wanted.model, wanted.effort):
         sentence = f"the thread is configured with {configured.model}/{configured.effort}"
-        raise PairRefused("pair_refused", f"{sentence}, not {wanted.model}/{wanted.effort}", configured)
+        raise PairRefused(PAIR_REFUSED, f"{sentence}, not {wanted.model}/{wanted.effort}", configured)
     exposed = find_exposed(thread.sandbox, wanted.cwd, _protected(desk))
     if exposed and call.role.sandbox != "danger-full-access":
         raise PairRefused("state_dir_exposed", f"the sandbox could write to {exposed[0]}", thread)

@@ -65,7 +65,7 @@ def test_a_run_that_goes_on_in_its_child_process_ends_there(farm: Farm, tmp_path
     assert third.said("driven_alone") and third.alive
 
 
-@pytest.mark.req("RULE24", "K72")
+@pytest.mark.req("RULE24", "K72", "X16")
 def test_an_ordered_stop_gives_the_child_s_run_back(farm: Farm, tmp_path: Path) -> None:
     waiting = MENDED.replace("return [tries", "await flow.sleep(8)\n    return [tries")
     run_id = farm.submit(waiting, {"mark": str(tmp_path / "mark")})

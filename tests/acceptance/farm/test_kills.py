@@ -68,6 +68,7 @@ def test_a_killed_scheduler_s_run_is_taken_over_and_replayed(farm: Farm):
     assert all(prepared.count(call) == 1 for call in before), "a recorded position is replayed, not run again"
 
 
+@pytest.mark.req("X16", "K72")
 def test_a_scheduler_that_stops_in_order_gives_its_runs_back_at_once(farm: Farm):
     first = farm.start_scheduler("s1", lease_seconds=600)
     farm.wait_up(first, farm.start_worker("h1"), farm.start_scheduler("s2", lease_seconds=600, max_runs=1))

@@ -58,7 +58,7 @@ def turns_by_operation(fake: FakeHost) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.req("K72", "RULE34")
+@pytest.mark.req("K72", "RULE34", "X16")
 def test_a_rolling_restart_of_the_whole_farm_under_load_changes_no_outcome(farm: Farm, tmp_path: Path):
     hub = make_bare_hub(tmp_path / "hub.git")
     fakes = {host: install(tmp_path / host) for host in ("h1", "h2")}

@@ -103,7 +103,7 @@ def test_a_turn_whose_frame_never_left_is_proven_lost_and_its_input_sent_under_t
     assert lost["worker_id"] == asked["worker_id"] and lost["generation"]
 
 
-@pytest.mark.req("J07", "T32", "A12")
+@pytest.mark.req("J07", "T32", "A12", "T37")
 @pytest.mark.parametrize("at", ENDED)
 def test_a_turn_that_ended_is_adopted_and_not_asked_for_again(one: OneWorker, at: str) -> None:
     call = one.open(prompt(WRITES, DONE))
@@ -151,7 +151,7 @@ def test_an_interrupt_that_a_death_followed_ends_the_call_with_its_reason(one: O
     assert git(one.hub, "show", f"{one.rows(call)[-1].held_tree}:made.txt") == "line"
 
 
-@pytest.mark.req("RULE6", "A25", "K18")
+@pytest.mark.req("RULE6", "A25", "K18", "R02")
 @pytest.mark.parametrize("why", ["space_alarm", "other_home", "other_boot"])
 def test_an_absence_proves_nothing_elsewhere_after_a_boot_or_a_full_disk(
     one: OneWorker, why: str, monkeypatch: pytest.MonkeyPatch

@@ -33,7 +33,7 @@ def input_texts(one: OneWorker) -> list[str]:
     return [frame["params"]["input"][0]["text"] for frame in one.fake.requests("turn/start")]
 
 
-@pytest.mark.req("R30", "R31", "R32", "K21", "K25", "A15")
+@pytest.mark.req("R30", "R31", "R32", "K21", "K25", "A15", "C17")
 def test_a_fork_is_asked_for_with_every_setting_and_its_history_is_read_whole(one: OneWorker) -> None:
     build = built(one)
     fix = fork_of(one, build)

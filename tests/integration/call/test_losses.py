@@ -32,7 +32,7 @@ def test_a_turn_whose_answer_was_lost_is_found_on_the_living_server_and_followed
     assert one.sent("turn/start") == 1 and one.sent("thread/resume") == 0
 
 
-@pytest.mark.req("K24", "C15", "T27")
+@pytest.mark.req("K24", "C15", "T27", "A20")
 def test_a_turn_that_never_came_to_the_server_is_sent_again_only_when_that_server_is_gone(one: OneWorker) -> None:
     one.fake.write_faults({"method": "turn/start", "do": "lose"})
     call = one.open(prompt(DONE))
@@ -97,7 +97,7 @@ def test_a_call_under_which_servers_die_again_and_again_is_held(one: OneWorker) 
     assert one.sent("turn/start") == 3
 
 
-@pytest.mark.req("A14", "A25")
+@pytest.mark.req("A14", "A25", "K30")
 def test_a_completed_turn_that_cannot_be_read_is_unknown_and_never_empty(one: OneWorker) -> None:
     one.fake.write_faults({"method": "thread/turns/list", "do": "refuse", "message": "broken", "times": 99})
     call = one.open(prompt(DONE))
@@ -107,7 +107,7 @@ def test_a_completed_turn_that_cannot_be_read_is_unknown_and_never_empty(one: On
     assert ended is not None and (ended.status, ended.reason) == (Status.OUTCOME_UNKNOWN, "unreadable")
 
 
-@pytest.mark.req("RULE34")
+@pytest.mark.req("RULE34", "T37")
 def test_a_worker_that_stops_leaves_its_call_to_the_next_one(one: OneWorker) -> None:
     call = one.open(prompt(WRITES, WAITS))
     working = start(one, call)
@@ -123,6 +123,7 @@ def test_a_worker_that_stops_leaves_its_call_to_the_next_one(one: OneWorker) -> 
     check_completed(one, call)
 
 
+@pytest.mark.req("T37")
 def test_a_cancelled_run_s_sent_turn_is_looked_up_before_its_call_ends_and_its_files_are_kept(one: OneWorker) -> None:
     call = one.open(prompt(WRITES, {"hang": True}))
     one.work_until_death(call, "after:user_message_seen")

@@ -107,7 +107,7 @@ def test_a_held_fork_that_goes_on_gets_its_directory_again_at_its_recorded_head(
     assert not own.exists() and one.sent("thread/fork") == 1
 
 
-@pytest.mark.req("W13", "R38")
+@pytest.mark.req("W13", "R38", "R39")
 def test_a_resume_removes_what_earlier_processes_left_and_says_what_it_could_not(
     one: OneWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,9 @@
 
 import pytest
 
-from tests.integration.engine.scripted import run
+from shared.base.errors import RowRefused
+from shared.journal import run_leases, runs
+from tests.integration.engine.scripted import run, script
 
 
 @pytest.mark.parametrize(
@@ -91,6 +93,23 @@ await flow.parallel({"a": lane()})
 def test_a_result_that_is_too_large_for_a_row_is_the_scripts_fault(field):
     _, end = run(field, "return 'x' * (70 << 20)")
     assert end["status"] == "script_error" and "cannot be stored" in end["message"]
+
+
+@pytest.mark.req("J10")
+def test_a_run_whose_end_cannot_be_stored_says_the_journal_s_error_and_has_not_ended(field):
+    run_id = field.submit(script("return (await flow.crw.noop(n=1)).output"))
+    with field.database.engine.begin() as connection:
+        connection.exec_driver_sql("alter table flow_events add constraint no_end check (kind <> 'finished')")
+    with pytest.raises(RowRefused, match="no_end"):
+        field.drive()
+    state = runs.run_state(field.database, run_id)
+    assert state is not None and state.state == "running" and not field.events(run_id, "finished")
+    with field.database.engine.begin() as connection:
+        connection.exec_driver_sql("alter table flow_events drop constraint no_end")
+    run_leases.give_back(field.database, field.scheduler)
+    field.scheduler = field.new_scheduler()
+    field.drive()
+    assert field.end(run_id)["status"] == "completed" and len(field.calls(run_id, "completed")) == 1
 
 
 def test_a_call_that_no_row_can_hold_fails_alone(field):

@@ -187,7 +187,7 @@ def test_a_call_of_the_suffix_that_nobody_claimed_is_ended_with_the_others(field
     assert sorted(superseded(field, run_id)) == ["main/1[a]:2", "main/1[a]:3"]
 
 
-@pytest.mark.req("R15", "R16", "R20")
+@pytest.mark.req("R15", "R16", "R20", "R02")
 def test_a_call_whose_outcome_is_unknown_is_never_taken_back_nor_run_again(field):
     run_id = field.submit(LANES)
 

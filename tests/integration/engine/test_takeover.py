@@ -85,6 +85,24 @@ def test_another_scheduler_replays_what_is_recorded_and_attaches_to_what_is_open
     assert [len(field.events(run_id, kind)) for kind in ("phase", "log", "join_settled", "finished")] == [1, 1, 1, 1]
 
 
+@pytest.mark.req("O06")
+def test_a_resumed_script_gets_the_recorded_time_again_and_does_not_sleep_twice(field):
+    script = """
+async def main(flow, args):
+    before = await flow.clock()
+    await flow.sleep(0.2)
+    after = (await flow.crw.clock())["seconds"]
+    return [before.isoformat(), after]
+"""
+    run_id = field.submit(script)
+    field.drive()
+    first = field.end(run_id)["result"]
+    field.resume(run_id)
+    field.drive()
+    assert field.end(run_id)["result"] == first
+    assert [row.kind for row in field.calls(run_id, "completed")] == ["clock", "sleep", "clock"]
+
+
 @pytest.mark.req("J47")
 def test_calls_that_ended_while_no_scheduler_looked_replay(field):
     run_id = field.submit(SCRIPT)

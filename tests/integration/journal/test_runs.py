@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.base.errors import StoreError, UsageError
+from shared.base.errors import RunStopping, StoreError, UsageError
 from shared.journal import queries, run_leases, runs
 from shared.journal.append import EndedCall, RunRows
 from shared.journal.database import Database
@@ -92,6 +92,19 @@ def test_a_poll_tells_of_rows_beyond_the_one_seen_and_of_stops(farm: Farm) -> No
     runs.set_stop(farm.database, lease.run_id, "pause")
     assert runs.poll(farm.database, {lease.run_id: 1}) == [(lease.run_id, 2, "pause")]
     assert runs.set_stop(farm.database, "rx", "cancel") is None
+
+
+@pytest.mark.req("DEF10", "RULE28")
+def test_a_control_is_a_stop_on_the_run_cancel_beats_pause_and_no_intent_commits_behind_it(farm: Farm) -> None:
+    lease = farm.new_run()
+    asked = [runs.set_stop(farm.database, lease.run_id, how) for how in ("pause", "cancel", "pause")]
+    assert [stopped.stop for stopped in asked if stopped is not None] == ["pause", "cancel", "cancel"]
+    with pytest.raises(RunStopping):
+        farm.open(lease)
+    farm.writer.submit(
+        RunRows(lease, events=(NewEventRow("finished", {"status": "script_error"}),), finish=True)
+    ).result()
+    assert runs.set_stop(farm.database, lease.run_id, "cancel") is None
 
 
 @pytest.mark.req("K03")

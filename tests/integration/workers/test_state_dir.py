@@ -47,7 +47,7 @@ def test_a_second_worker_is_refused_and_told_who_has_it(tmp_path: Path):
     StateDirectory(tmp_path, "h2", 0).close()
 
 
-@pytest.mark.req("RULE4", "T39")
+@pytest.mark.req("RULE4", "T39", "A20")
 def test_the_server_of_a_killed_worker_is_ended_before_its_directory_is_taken(tmp_path: Path):
     holder = start_holder(tmp_path, "server")
     assert holder.stdout is not None
@@ -59,6 +59,7 @@ def test_the_server_of_a_killed_worker_is_ended_before_its_directory_is_taken(tm
     wait_until(lambda: not server.is_alive(), 5, "the old server to end")
 
 
+@pytest.mark.req("A20", "T34")
 def test_a_process_that_cannot_be_ended_keeps_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("workers.state_dir._TAKE_OVER_SECONDS", 0.2)
     state = StateDirectory(tmp_path, "h1", 0)

@@ -50,6 +50,7 @@ def test_no_report_is_no_usage() -> None:
     assert record.end is not None and record.end.usage is None
 
 
+@pytest.mark.req("K29")
 def test_an_item_that_is_repeated_stands_where_it_came_last() -> None:
     record = TurnRecord("t", "u")
     for number in ("1", "2", "1"):
@@ -57,6 +58,21 @@ def test_an_item_that_is_repeated_stands_where_it_came_last() -> None:
     _ended(record)
     assert record.end is not None
     assert [item["id"] for item in record.end.items] == ["2", "1"]
+
+
+@pytest.mark.req("K29")
+def test_an_error_that_the_server_tries_again_after_decides_nothing() -> None:
+    record = TurnRecord("t", "u")
+    record.take("error", {"willRetry": True, "error": {"message": "gone", "codexErrorInfo": "usageLimitExceeded"}})
+    assert record.end is None
+    record.take("item/completed", _item("agentMessage", "1", text="done"))
+    _ended(record)
+    assert record.end is not None and (record.end.status, record.end.error) == ("completed", None)
+    failing = TurnRecord("t", "v")
+    failing.take("error", {"willRetry": True, "error": {"message": "gone", "codexErrorInfo": "usageLimitExceeded"}})
+    failing.take("error", {"willRetry": False, "error": {"message": "busy", "codexErrorInfo": "serverOverloaded"}})
+    _ended(failing, status="failed")
+    assert failing.end is not None and failing.end.error is not None and failing.end.error.reason == "overloaded"
 
 
 def test_progress_names_the_command_that_runs_and_the_last_message() -> None:

@@ -34,7 +34,7 @@ def test_only_held_and_unknown_calls_hold_their_node(status):
         assert hold is not None and hold.detail() == {"reason": "node_held (held: quota)"}
 
 
-@pytest.mark.req("A25", "R16", "R53")
+@pytest.mark.req("A25", "R16", "R53", "R02")
 def test_an_unknown_call_puts_its_node_in_recovery_hold_and_so_do_those_that_meet_it():
     hold = Hold.of(ended(Status.OUTCOME_UNKNOWN, reason="answer_lost"))
     assert hold is not None and hold.detail() == {"reason": "recovery_hold", "unknown_call": "c"}
