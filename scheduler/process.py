@@ -67,7 +67,8 @@ class Scheduler:
         self._outgoing = Outgoing(self._publisher)
         self._hand_over = HandOver(database, self._publisher, settings.calls_at_once, settings.sweep_seconds)
         self._wakeups = Wakeups(broker_url)
-        provers = Provers(database, self._wakeups.tell)
+        escalate_seconds = settings.host_escalate_after_seconds
+        provers = Provers(database, self._wakeups.tell, escalate_seconds)
         services = RunServices(
             database=database,
             writer=self._writer,
@@ -75,6 +76,7 @@ class Scheduler:
             tell=self._wakeups.tell,
             changes=self._changes,
             calls_at_once=settings.calls_at_once,
+            escalate_seconds=escalate_seconds,
             on_held=self._hand_over.told,
             proofs=provers,
             ask_ahead=provers.ask_ahead,

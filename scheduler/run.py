@@ -115,7 +115,8 @@ class _Drive:
         positions = self._positions(spec, rows, history)
         script = Script(self._run_id, spec.script, sources)
         flow = Flow(spec, script, positions, self._clock)
-        silence = Silence(self._database, self._run_id, self._inbox, self._dispatch)
+        after = self._services.escalate_seconds
+        silence = Silence(self._database, self._run_id, self._inbox, self._dispatch, escalate_seconds=after)
         lost = LostCalls(self._database, self._taken.lease, spec, self._inbox, self._dispatch)
         finishing = Finishing(
             self._taken.lease,

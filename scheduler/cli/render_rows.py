@@ -80,13 +80,15 @@ def _event_words(row: EventRow) -> str:
         return f"== {one_line(str(row.data.get('name') or row.label or ''), _TEXT_WIDTH)} =="
     if row.kind == "log":
         return one_line(str(row.data.get("message", "")), _TEXT_WIDTH * 2)
-    if row.kind == "waiting_for_host" and row.data.get("reason"):
+    if row.kind == "waiting_for_host" and not row.data.get("calls"):
         why = row.data.get("sentence") or row.data["reason"]
         return f"waits for host {row.data.get('host')} to say what is still there ({one_line(str(why), _TEXT_WIDTH)})"
     if row.kind == "host_answered":
         return f"host {row.data.get('host')} said what is still there"
     if row.kind == "waiting_for_host":
         return f"waits for host {row.data.get('host')}, which is silent"
+    if row.kind == "escalation":
+        return f"somebody should look: {one_line(str(row.data.get('ask')), _TEXT_WIDTH)}"
     if row.kind == "cancel_waiting":
         return f"the stopped run waits for {len(row.data.get('calls', ()))} calls to end"
     if row.kind == "ending":

@@ -25,6 +25,7 @@ def run_facts(view: RunView, state: str, extra: Mapping[str, str | None], now: d
         ("tokens", count(view.tokens) if view.tokens is not None else None),
         ("took" if view.finished_at else "running for", _elapsed(view, now)),
         ("waits for host", view.waiting_for if view.status is None else None),
+        ("look", view.ask if view.status is None else None),
         ("message", view.message),
     ]
     return [(name, value) for name, value in facts if value]
@@ -121,6 +122,7 @@ def run_record(view: RunView, state: str, extra: Mapping[str, Any], why: Mapping
         "tokens": view.tokens,
         "last_seq": view.last_seq,
         "waiting_for_host": view.waiting_for,
+        "ask": view.ask,
         "calls": [call_record(call, why.get(call.call_id)) for call in view.calls.values()],
     }
 

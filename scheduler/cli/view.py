@@ -87,7 +87,8 @@ class RunView:
     """A run as its rows tell it so far.
 
     Shape: `calls` in the order they were opened; `status` None until a `finished` row; `logs`
-    the newest lines of the script; `silent` call -> the silent host it waits for.
+    the newest lines of the script; `silent` call -> the silent host it waits for; `asks` host -> what
+    people are asked to do about its silence.
     """
 
     run_id: str
@@ -99,6 +100,7 @@ class RunView:
     message: str | None = None
     silent: dict[str, str] = field(default_factory=dict)
     unanswered: set[str] = field(default_factory=set)
+    asks: dict[str, str] = field(default_factory=dict)
     started_at: datetime | None = None
     finished_at: datetime | None = None
     last_seq: int = 0
@@ -127,6 +129,12 @@ class RunView:
         return ", ".join(sorted({*self.silent.values(), *self.unanswered})) or None
 
     @property
+    def ask(self) -> str | None:
+        """What people are asked to do for a run that waits; None when nobody is."""
+        waited_for = {*self.silent.values(), *self.unanswered}
+        return "; ".join(ask for host, ask in sorted(self.asks.items()) if host in waited_for) or None
+
+    @property
     def tokens(self) -> int | None:
         """Tokens of all calls; None when no row told any."""
         known = [call.tokens for call in self.calls.values() if call.tokens is not None]
@@ -145,6 +153,7 @@ class RunView:
             self.started_at = self.started_at or row.written_at
             # Whoever drives the run now asks anew.
             self.unanswered.clear()
+            self.asks.clear()
             # Resumed: whatever ended it before is no longer so.
             self.status = self.error_kind = self.message = self.finished_at = None
         elif row.kind == "phase":
@@ -154,10 +163,13 @@ class RunView:
             del self.logs[:-_KEPT_LOGS]
         elif row.kind == "waiting_for_host":
             self.silent |= {str(call): str(row.data.get("host")) for call in row.data.get("calls", ())}
-            if row.data.get("reason"):
+            if not row.data.get("calls"):
                 self.unanswered.add(str(row.data.get("host")))
         elif row.kind == "host_answered":
             self.unanswered.discard(str(row.data.get("host")))
+            self.asks.pop(str(row.data.get("host")), None)
+        elif row.kind == "escalation":
+            self.asks[str(row.data.get("host"))] = str(row.data.get("ask"))
         elif row.kind == "finished":
             self.status = str(row.data.get("status", "finished"))
             self.error_kind = row.data.get("error_kind")

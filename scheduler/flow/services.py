@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
 from shared.journal.outbox import Publication
+from shared.model.escalation import ESCALATE_SECONDS
 from shared.model.proof import NothingToProve, Prover
 from shared.model.rows import NewEventRow, Row
 
@@ -72,6 +73,7 @@ class RunServices:
             when it was loaded, `note` writes a row of the flow.
         ask_ahead: told `(run, epoch)` in a thread before the rows are loaded, so that hosts look meanwhile.
         inputs: facts that only an act outside the run changes, recorded with what rests on them.
+        escalate_seconds: for how long a silent host is waited for before a row asks people to look.
         calls_at_once: how many calls of one run may be on the broker; None for any number.
         on_held: told when calls were opened that are held back from it; returns at once, from any thread.
     """
@@ -84,5 +86,6 @@ class RunServices:
     proofs: Proofs = nothing_to_prove
     inputs: Inputs | None = None
     calls_at_once: int | None = None
+    escalate_seconds: float = ESCALATE_SECONDS
     on_held: Callable[[], None] = lambda: None
     ask_ahead: Callable[[str, int], None] | None = None

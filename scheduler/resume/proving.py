@@ -24,6 +24,7 @@ from shared.journal import questions, read
 from shared.journal.database import Database
 from shared.journal.questions import PROOFS
 from shared.journal.runs import load_spec
+from shared.model.escalation import ESCALATE_SECONDS, silent_host_escalation
 from shared.model.proof import PROVEN, THREAD_ACTIVE, Answer, HeldState, Verdict, judge_integrate
 from shared.model.rows import CallRow, NewEventRow, Row
 
@@ -56,6 +57,7 @@ class Proving:
         tell: Callable[[str], None],
         note: Note,
         give_up_seconds: float | None = None,
+        escalate_seconds: float = ESCALATE_SECONDS,
         asked: Mapping[str, str] | None = None,
     ) -> None:
         """Prepare; nobody is asked here.
@@ -65,6 +67,7 @@ class Proving:
             rows: the run's, as it was loaded.
             tell: says on the wake-up channel that a host was asked.
             give_up_seconds: how long a host is waited for; None for as long as it takes.
+            escalate_seconds: how long a host is waited for before a row asks people to look.
             asked: host -> the question that was put to it before the rows were loaded.
         """
         self._database = database
@@ -73,6 +76,7 @@ class Proving:
         self._tell = tell
         self._note = note
         self._give_up_seconds = give_up_seconds
+        self._escalate_seconds = escalate_seconds
         self._asked = dict(asked or {})
         self._hosts = node_hosts(rows)
         # None: the host was given up.
@@ -177,8 +181,11 @@ class Proving:
                 found = None
             if found is not None:
                 return found
-            if time.monotonic() - started > _SILENT_SECONDS:
+            waited = time.monotonic() - started
+            if waited > _SILENT_SECONDS:
                 wait.begin("host_unreachable")
+            if waited > self._escalate_seconds:
+                wait.escalate(waited)
             self._check_patience(host, started)
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
@@ -208,9 +215,12 @@ class Proving:
 class Provers:
     """The provers of a process' runs. Hosts are asked while the run's rows are still being loaded."""
 
-    def __init__(self, database: Database, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, database: Database, tell: Callable[[str], None], escalate_seconds: float = ESCALATE_SECONDS
+    ) -> None:
         self._database = database
         self._tell = tell
+        self._escalate_seconds = escalate_seconds
         self._asked: dict[tuple[str, int], dict[str, str]] = {}
 
     def ask_ahead(self, run_id: str, epoch: int) -> None:
@@ -228,22 +238,31 @@ class Provers:
     def __call__(self, run_id: str, epoch: int, rows: Sequence[Row], note: Note, /) -> Proving:
         """The prover of a run whose rows were loaded."""
         asked = self._asked.pop((run_id, epoch), None)
-        return Proving(self._database, run_id, epoch, rows, tell=self._tell, note=note, asked=asked)
+        after = self._escalate_seconds
+        return Proving(
+            self._database, run_id, epoch, rows, tell=self._tell, note=note, escalate_seconds=after, asked=asked
+        )
 
 
 class _Waiting:
-    """Says in rows that a host is waited for, and that it answered; each once."""
+    """Says in rows that a host is waited for, that people should look, and that it answered; each once."""
 
     def __init__(self, host: str, note: Note) -> None:
         self._host = host
         self._note = note
         self._told = False
+        self._escalated = False
 
     def begin(self, reason: str, sentence: str | None = None) -> None:
         if not self._told:
             self._told = True
             said = {"sentence": sentence} if sentence else {}
             self._note(NewEventRow("waiting_for_host", {"host": self._host, "calls": [], "reason": reason, **said}))
+
+    def escalate(self, waited_seconds: float) -> None:
+        if not self._escalated:
+            self._escalated = True
+            self._note(silent_host_escalation(self._host, [], waited_seconds))
 
     def over(self) -> None:
         if self._told:

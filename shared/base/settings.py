@@ -114,6 +114,9 @@ class Settings(BaseSettings):
         default=5.0, description="a worker with a free slot and no message for this long asks the journal for a call"
     )
     drain_seconds: Seconds = Field(default=20.0, description="grace of a stopping worker")
+    host_escalate_after_seconds: Seconds = Field(
+        default=120.0, description="silence after which a host that a run waits for is brought to people's attention"
+    )
     host_lost_after_seconds: Seconds = Field(default=1800.0, description="silence after which a host counts as lost")
     worker_crash_limit: int = Field(default=3, ge=1, description="worker deaths a call survives before it is held")
     min_free_bytes: int = Field(

@@ -152,7 +152,7 @@ def _add_call_row(
 
 
 def _event_row(run_id: str, row: NewEventRow) -> dict[str, Any]:
-    if _class_of(row.kind) in _CALL_CLASSES:
+    if _class_of(row.kind) in _CALL_CLASSES and not row_kind(row.kind).of_flow:
         raise RowRefused(f"{row.kind} is a row of a call")
     reserved = {
         "_kind": row.kind, "_path": row.path, "_position": row.position, "_op": row.op, "_label": row.label,

@@ -13,7 +13,8 @@ from shared.journal.queries import farm
 class HostState:
     """A host as `crw host ls` shows it: its newest worker, its claims, its nodes of unfinished runs.
 
-    Shape: `run_bytes` what runs take on its disk, as it last looked; None before the first look.
+    Shape: `silent_seconds` since its newest worker's lease ran out, negative while it runs, None without a
+    worker; `run_bytes` what runs take on its disk, as it last looked; None before the first look.
     """
 
     host: str
@@ -39,6 +40,7 @@ class HostState:
     stranded: int
     nodes: int
     run_bytes: int | None = None
+    silent_seconds: float | None = None
 
 
 def list_hosts(database: Database) -> list[HostState]:

@@ -31,12 +31,16 @@ class RowClass(StrEnum):
 
 @dataclass(frozen=True)
 class RowKind:
-    """One row word: `word` as stored, its class, whether it marks the claim as sent, its meaning."""
+    """One row word: `word` as stored, its class, whether it marks the claim as sent, its meaning.
+
+    Shape: `of_flow` a word of calls that the flow has too, as an observation of either.
+    """
 
     word: str
     row_class: RowClass
     meaning: str
     sends: bool = False
+    of_flow: bool = False
 
 
 def _table(*kinds: RowKind) -> dict[str, RowKind]:
@@ -74,7 +78,7 @@ ROW_KINDS: dict[str, RowKind] = _table(
     RowKind("turn_lost", _O, "the turn provably was not delivered: the evidence, and that its input may be sent again"),
     RowKind("recovery_cleared", _O, "an unknown outcome was looked up on its host and proven: the evidence"),
     RowKind("interrupted", _O, "the interrupted turn was seen ended"),
-    RowKind("escalation", _O, "something that a person should look at: the reason and the facts"),
+    RowKind("escalation", _O, "something that a person should look at: the reason and the facts", of_flow=True),
     RowKind("own_directory_kept", _O, "a directory that an ended call owned cannot be removed: call, path, error"),
     RowKind("command_ended", _O, "the op's command ended: status, seconds, log"),
     RowKind("phase", _F, "the script named the phase it is in"),

@@ -142,6 +142,7 @@ def list_hosts() -> TextClause:
           w.codex_version, w.version, w.free_bytes, w.min_free_bytes, w.pid, w.started_at, w.lease_until, w.looked_at,
           w.lease_seconds, h.account, h.run_bytes,
           coalesce(w.lease_until > clock_timestamp() and w.state in ('up', 'draining'), false) as alive,
+          cast(extract(epoch from clock_timestamp() - w.lease_until) as float8) as silent_seconds,
           (select count(*) from call_claims c where c.worker_id = w.worker_id and c.state = 'claimed') as claimed,
           (select count(*) from call_claims c where c.sent_host = h.host and c.state = 'stranded') as stranded,
           (select count(*) from node_placements p join flow_runs r on r.run_id = p.run_id

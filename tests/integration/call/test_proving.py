@@ -108,11 +108,11 @@ def test_a_verification_that_could_not_run_is_no_record(one: OneWorker) -> None:
 def test_a_silent_host_is_waited_for_by_name(one: OneWorker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proving, "_SILENT_SECONDS", 0.2)
     call, _ = build(one)
-    asker = Asker(one)
+    asker = Asker(one, escalate_seconds=0.4)
 
     async def resume() -> Verdict:
         waiting = asyncio.create_task(asker.proving.verdict(one.rows(call)))
-        while not asker.notes:
+        while len(asker.notes) < 2:
             await asyncio.sleep(0.05)
         assert not waiting.done()
         with answering(one):
@@ -121,6 +121,7 @@ def test_a_silent_host_is_waited_for_by_name(one: OneWorker, monkeypatch: pytest
     assert asyncio.run(resume()).proven
     assert [(row.kind, row.data.get("reason")) for row in asker.notes] == [
         ("waiting_for_host", "host_unreachable"),
+        ("escalation", "waiting_for_host"),
         ("host_answered", None),
     ]
     assert asker.notes[0].data["host"] == "h1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.cli.view import RunView, lane_name
+from shared.model.escalation import silent_host_escalation
 from tests.factories import RUN, RunRows
 
 
@@ -76,11 +77,14 @@ def test_a_host_that_a_resume_asked_is_named_until_it_answers_or_another_process
 def test_a_silent_host_is_named_until_its_call_moves_again():
     rows = RunRows()
     call = rows.call("prepared").call_id
-    rows.event("waiting_for_host", {"host": "h1", "calls": [call]})
+    rows.event("waiting_for_host", {"host": "h1", "calls": [call], "reason": "host_unreachable"})
     view = RunView.of(RUN, rows.rows)
     assert (view.waiting_for, view.silent) == ("h1", {call: "h1"})
+    escalation = silent_host_escalation("h1", [call], 121.7)
+    view.add(rows.event(escalation.kind, escalation.data))
+    assert view.ask == "host h1 has been silent for 122 s: start its worker, or give it up with 'crw host lost h1'"
     view.add(rows.call("outcome_unknown"))
-    assert view.waiting_for is None
+    assert (view.waiting_for, view.ask) == (None, None)
 
 
 def test_the_finished_row_gives_status_and_error():
