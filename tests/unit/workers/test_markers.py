@@ -55,6 +55,8 @@ def test_a_command_whose_worker_was_killed_is_ended_by_the_next_worker_with_all_
     )
     file = tmp_path / "grandchild"
     pid = int(wait_until(lambda: file.exists() and file.read_text().strip(), 20, "the command to be at work"))
+    # The command may be at work before its worker comes to mark it.
+    wait_until(lambda: list(marks.glob("*.json")), 20, "the marker")
     worker.kill()
     worker.wait()
     # Its shell died with it, what the shell had started did not.
