@@ -19,9 +19,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shared.base.errors import GitError, WorktreeError
-from shared.hub.git import Git
+from shared.hub.git import Git, Result
 
 _GITLINK = "160000"
+# All working files into the index aside, what both indexes then hold, and the tree of the one aside.
+_TAKE = """
+git read-tree HEAD
+git add -A --sparse -- .
+(unset GIT_INDEX_FILE; git ls-files --stage -v -z > "$CRW_ASIDE/real")
+git ls-files --stage -v -z > "$CRW_ASIDE/own"
+git write-tree
+"""
 _ENTRY = re.compile(r"(?P<tag>\S) (?P<mode>[0-7]{6}) (?P<object>[0-9a-f]+) (?P<stage>[0-3])\t(?P<path>.*)", re.DOTALL)
 _NO_COMMIT = re.compile(r"'(?P<path>.*?)/?' does not have a commit checked out")
 
@@ -76,17 +84,17 @@ def _snapshot(git: Git, worktree: Path) -> str:
         raise WorktreeError(f"{worktree} is no worktree any more: its .git is gone", path=str(worktree))
     with tempfile.TemporaryDirectory(prefix="crw-snapshot-", dir=where[1]) as aside:
         own = {"GIT_INDEX_FILE": str(Path(aside) / "index")}
-        git.run(worktree, "read-tree", "HEAD", env=own)
-        git.run(worktree, "add", "-A", "--sparse", "--", ".", env=own)
-        entries = _take_from_real_index(git, worktree, own)
+        tree = git.run_script(worktree, "snapshot", _TAKE, env={**own, "CRW_ASIDE": aside}).line
+        listed = [_entries(worktree, (Path(aside) / name).read_bytes()) for name in ("real", "own")]
+        entries, added = _take_from_real_index(git, worktree, own, *listed)
         _refuse_new_gitlinks(git, worktree, [entry for entry in entries if entry.mode == _GITLINK])
-        return git.run(worktree, "write-tree", env=own).line
+        return git.run(worktree, "write-tree", env=own).line if added else tree
 
 
-def _take_from_real_index(git: Git, worktree: Path, own: dict[str, str]) -> list[_Entry]:
-    """Add what only the real index tells; the entries that the snapshot then has."""
-    real = _entries(git, worktree, {})
-    entries = _entries(git, worktree, own)
+def _take_from_real_index(
+    git: Git, worktree: Path, own: dict[str, str], real: list[_Entry], entries: list[_Entry]
+) -> tuple[list[_Entry], bool]:
+    """Add what only the real index tells; the entries that the snapshot then has, and whether any were added."""
     held = {entry.path for entry in entries}
     hidden = sorted({entry.path for entry in real if entry.path not in held and _on_disk(worktree, entry.path)})
     if hidden:
@@ -97,12 +105,14 @@ def _take_from_real_index(git: Git, worktree: Path, own: dict[str, str]) -> list
     if absent:
         lines = "".join(f"{entry.mode} {entry.object} {entry.stage}\t{entry.path}\0" for entry in absent)
         git.run(worktree, "update-index", "-z", "--index-info", input=lines.encode("utf-8", "surrogateescape"), env=own)
-    return _entries(git, worktree, own) if hidden or absent else entries
+    if not hidden and not absent:
+        return entries, False
+    return _entries(worktree, git.run(worktree, "ls-files", "--stage", "-v", "-z", env=own).out), True
 
 
-def _entries(git: Git, worktree: Path, env: dict[str, str]) -> list[_Entry]:
+def _entries(worktree: Path, listed: bytes) -> list[_Entry]:
     entries = []
-    for record in git.run(worktree, "ls-files", "--stage", "-v", "-z", env=env).records:
+    for record in Result(0, listed, "").records:
         match = _ENTRY.fullmatch(record)
         if match is None:
             raise WorktreeError(f"{worktree}: git listed an index entry that is none: {record!r}")
