@@ -146,7 +146,9 @@ def _take(state: CallState, row: CallRow) -> CallState:
         kept: dict[str, Any] = {_KEPT_ROWS[word]: row}
         return replace(state, **kept)
     if word in ("thread_requested", "fork_requested"):
-        return replace(state, creations=state.creations + 1, thread=None, cleared=None)
+        # Behind turns that had arrived a new thread takes the place of one that is gone: it has not been asked yet.
+        cleared = state.cleared if state.turns else None
+        return replace(state, creations=state.creations + 1, thread=None, cleared=cleared)
     if word == "turn_requested":
         return replace(state, turns=(*state.turns, _sent_turn(state, row)), cleared=None)
     if not state.turns:

@@ -1,6 +1,7 @@
 """What a conversation came to, told from the journal alone, for a thread that takes the place of one that is gone.
 
-Each turn once, oldest first, up to and with the turn that the call continues behind.
+Each turn once, oldest first: up to and with the turn that the call continues behind, then
+those of the call itself when it was held and its thread is gone since.
 Source: journal document, "The suffix"; definition of packets.
 """
 
@@ -21,16 +22,16 @@ from workers.call.context import AgentCall
 from workers.call.continuing import Conversation, Rung
 from workers.call.desk import Desk
 from workers.call.finish import Progressed
-from workers.call.input import Input
+from workers.call.input import Input, asked_now
 
 _CALLS_LIMIT = 1000
 
 
 def build_checkpoint(database: Database, call: AgentCall) -> packets.Packet:
-    """The packet that the new thread of a continuing call begins with."""
-    turns: list[Mapping[str, Any]] = []
+    """The packet that begins the new thread of a call whose conversation is gone."""
+    turns = _turns_of(database, call.rows)
     context, rows = call.context, list(call.previous)
-    for _ in range(_CALLS_LIMIT):
+    for _ in range(_CALLS_LIMIT if call.continues else 0):
         part = _through(rows, context.get("through_turn"))
         turns = [*_turns_of(database, part), *turns]
         before = part[0].detail.get("context") if part else None
@@ -51,9 +52,21 @@ def tell_checkpoint(desk: Desk, call: AgentCall, done: Progressed) -> None:
 
 
 def may_be_told(call: AgentCall, done: Progressed) -> bool:
-    """Whether a conversation that turns out to be gone may go on in a new thread: this call added nothing to it."""
+    """Whether a conversation that turns out to be gone may go on in a new thread.
+
+    It may as long as nothing was sent to it that the journal cannot tell: this call added nothing to
+    it, or was held behind turns that had arrived, and added nothing since.
+    """
+    if is_told_to_carry_on(call):
+        return done.turns_sent == call.state.turns_sent - call.turns_before
     rung = done.conversation.rung if done.conversation is not None else None
     return call.continues and not done.turns_sent and rung is not Rung.CHECKPOINT
+
+
+def is_told_to_carry_on(call: AgentCall) -> bool:
+    """Whether the call goes on in place behind turns that had arrived."""
+    cleared = call.state.cleared
+    return cleared is not None and cleared.detail.get("input_state") == "delivered"
 
 
 def take_checkpoint(desk: Desk, call: AgentCall, done: Progressed, reason: str) -> None:
@@ -62,7 +75,7 @@ def take_checkpoint(desk: Desk, call: AgentCall, done: Progressed, reason: str) 
     Writes: `conversation`.
     """
     done.conversation = Conversation(Rung.CHECKPOINT, reason)
-    done.stored = None
+    done.stored, done.checkpoint = None, None
     desk.note(done.conversation.row(call))
 
 
@@ -92,7 +105,9 @@ def _input(prepared: CallRow | None, turn: SentTurn) -> str:
     prompt = str(prepared.detail.get("prompt")) if prepared is not None else ""
     # A thread that was itself told of its conversation is not told of it once more.
     packet = turn.packet or {"kind": "prompt"}
-    return prompt if packet["kind"] in ("task", "prompt", "checkpoint") else Input(packet).text(prompt)
+    if packet["kind"] == "checkpoint":
+        packet = asked_now(packet)
+    return prompt if packet["kind"] in ("task", "prompt") else Input(packet).text(prompt)
 
 
 def _answer(database: Database, turn: SentTurn) -> str:

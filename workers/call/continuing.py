@@ -35,9 +35,10 @@ class Conversation:
 
     def row(self, call: AgentCall) -> NewCallRow:
         """The row that says so."""
-        context = call.context
-        detail = {"rung": self.rung.value, "reason": self.reason, "through_turn": context.get("through_turn")}
-        return NewCallRow("conversation", {**detail, "thread": context.get("thread")})
+        last = call.state.last_turn
+        thread, through = (last.thread_id, last.turn_id) if last else map(call.context.get, ("thread", "through_turn"))
+        detail = {"rung": self.rung.value, "reason": self.reason, "through_turn": through, "thread": thread}
+        return NewCallRow("conversation", detail)
 
 
 def plan_conversation(call: AgentCall, host: str, home_id: str, *, restored: bool) -> Conversation | None:

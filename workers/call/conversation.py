@@ -21,7 +21,7 @@ from workers.call.continuing import Rung
 from workers.call.desk import Desk
 from workers.call.ended import EndedTurn
 from workers.call.finish import Progressed, Verdict
-from workers.call.input import Input, continue_input, first_input, repair_input
+from workers.call.input import Input, continue_input, repair_input, retold_input
 from workers.call.settle import Held, Next, Unproven, look_up_after_end, settle
 from workers.call.thread import open_thread
 from workers.call.turn import TurnLost, run_turn
@@ -123,9 +123,9 @@ def _send(desk: Desk, call: AgentCall, done: Progressed, given: Input) -> Next:
     connection, thread_id = done.connection, done.thread.id
     if not done.turns_sent:
         done.check()
-    if done.checkpoint is not None and given.packet["kind"] == "prompt":
+    if done.checkpoint is not None and done.stored is None and given.packet["kind"] in ("prompt", "continue"):
         # The thread that was to hear it is gone: the one in its place hears what was said before as well.
-        given = first_input(done.place.kept, continues=True, conversation=done.checkpoint)
+        given = retold_input(given, done.place.kept, done.checkpoint)
     done.turns_sent += 1
     done.repair_used = done.repair_used or given.repair
     try:

@@ -1,7 +1,8 @@
 """A held call goes on in place: same call, directory, thread and pair; what it sends follows what had arrived.
 
 Delivered: the next turn says that the one before was stopped, and to carry on; it is an
-ordinary turn. Not delivered: the host is asked first. A thread that this call made and
+ordinary turn. Where the thread is gone with its home, a new one is told of all that
+first. Not delivered: the host is asked first. A thread that this call made and
 that had a turn, or a turn that bears the call's mark, is somebody's work that no row
 tells of: then nothing is sent, and the outcome is unknown.
 Source: journal document, "Held calls".
@@ -13,6 +14,7 @@ from shared.base.errors import Refused, ThreadBusy, Unreadable, WorktreeError
 from shared.model.rows import NewCallRow
 from shared.model.sent_turn import SentTurn
 from workers.appserver import AppServerConnection, Thread, thread_source
+from workers.call.checkpoint import is_told_to_carry_on, take_checkpoint
 from workers.call.context import AgentCall
 from workers.call.continuing import recorded_conversation
 from workers.call.desk import Desk
@@ -26,13 +28,11 @@ from workers.call.thread import plan_settings
 from workers.reconcile import Creation, find_creations, read_operations, take_thread
 from workers.worktrees.directories import Directories
 
-_DELIVERED = "delivered"
-
 
 def go_on_in_place(desk: Desk, call: AgentCall, directories: Directories, done: Progressed) -> Next:
     """The first step of a held call that was cleared to go on where it stands.
 
-    Writes: `turn_lost` for a turn that the thread provably does not have.
+    Writes: `turn_lost` for a turn that the thread provably does not have; `conversation` where it is not this home's.
 
     Raises:
         Held: its files are not what it was held with. Unproven. WorktreeError. NotSent, AnswerLost.
@@ -50,7 +50,8 @@ def go_on_in_place(desk: Desk, call: AgentCall, directories: Directories, done: 
         done.stored = str(call.context["thread"])
     # What died under it before it was held was counted then.
     done.losses = 0
-    if state.cleared.detail.get("input_state") == _DELIVERED:
+    if is_told_to_carry_on(call):
+        _find_conversation(desk, call, done)
         return continue_input(str(state.cleared.detail.get("reason")))
     try:
         return _ask_host(desk, call, done)
@@ -76,6 +77,19 @@ def _take_directory(desk: Desk, call: AgentCall, directories: Directories, done:
             raise Held("held_state_changed", f"{done.place.path} holds {found} and not {held}, which it was held with")
     if not call.state.turns:
         arm(done, call, directories)
+
+
+def _find_conversation(desk: Desk, call: AgentCall, done: Progressed) -> None:
+    """Leave a thread of another home: no other can load it. A holder that died had done so already, by its rows."""
+    state = call.state
+    last, cleared = state.last_turn, state.cleared
+    assert cleared is not None
+    if state.conversation is not None and state.conversation.seq > cleared.seq:
+        done.stored = None
+        if state.checkpoint is None or state.checkpoint.seq < state.conversation.seq:
+            done.checkpoint = None
+    elif last is not None and last.origin is not None and last.origin.home_id != desk.worker.appserver.home_id():
+        take_checkpoint(desk, call, done, "other_home")
 
 
 def _ask_host(desk: Desk, call: AgentCall, done: Progressed) -> Input:

@@ -37,7 +37,7 @@ class Input:
         if kind == "checkpoint":
             assert self.conversation is not None, "a checkpoint thread has its packet on record"
             before = packets.Packet("checkpoint", self.conversation).render()
-            return before + packets.prompt(prompt, kept).render()
+            return before + Input(asked_now(self.packet)).text(prompt)
         if kind == "repair":
             return packets.repair(self.packet["errors"]).render()
         return packets.go_on(self.packet["reason"]).render()
@@ -64,6 +64,20 @@ def repair_input(errors: Sequence[str]) -> Input:
 def continue_input(reason: str) -> Input:
     """A turn that was stopped goes on; an ordinary turn, whatever it was that stopped."""
     return Input({"kind": "continue", "reason": reason})
+
+
+def retold_input(given: Input, kept: Sequence[str], conversation: Mapping[str, Any]) -> Input:
+    """The same input to a new thread, which is told first what was said before it."""
+    packet = given.packet
+    asked = {"reason": packet["reason"]} if packet["kind"] == "continue" else {"kept": list(kept)}
+    return Input({"kind": "checkpoint", **asked}, conversation=conversation)
+
+
+def asked_now(packet: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a thread that was told of its conversation is asked behind that: to carry on, or the call's own prompt."""
+    if "reason" in packet:
+        return {"kind": "continue", "reason": packet["reason"]}
+    return {"kind": "prompt", "kept": packet.get("kept", ())}
 
 
 def recorded_input(sent: SentTurn, *, continues: bool, conversation: Mapping[str, Any] | None) -> Input:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from shared.model.operation import turn_operation
 from shared.model.outcome import Status
 from tests.integration.call.desk import DONE, OneWorker, prompt
 from tests.integration.call.test_boundary import FAILS, WRITES, row_of
+from tests.integration.call.test_ladder import rungs
 from workers.appserver import ThreadSettings, TurnRequest, thread_source
 
 pytestmark = pytest.mark.timeout(180)
@@ -162,3 +164,67 @@ def test_a_held_call_that_comes_to_another_host_does_nothing_in_the_first_one_s_
     assert ended is not None and (ended.status, ended.reason) == ("held", "host_lost")
     assert one.sent("turn/start") == before and one.rows(call)[-2].event == "hold_cleared"
     assert placed.host == "h1"
+
+
+def lose_home(one: OneWorker) -> None:
+    """The host comes back with its worktrees, and a Codex home that knows no thread."""
+    one.die()
+    shutil.rmtree(one.settings.state_dir / "codex-home")
+    one.reincarnate()
+
+
+def lose_rollout(one: OneWorker, call: OpenCall) -> None:
+    """The home is the same, and the call's thread is not in it."""
+    one.worker.appserver.connection()._server.stop()
+    thread = row_of(one, call, "thread_started").thread_id
+    (one.settings.state_dir / "codex-home" / "sessions" / f"{thread}.json").unlink()
+
+
+@pytest.mark.req("R41", "R43", "R35", "R36", "K42")
+@pytest.mark.parametrize(("lost", "why"), [("home", "other_home"), ("rollout", "thread_missing")])
+def test_a_delivered_call_whose_thread_is_gone_carries_on_in_a_new_one_that_is_told_of_it(
+    one: OneWorker, lost: str, why: str
+) -> None:
+    one.fake.write_scripts({"late": {"by_thread": True, "steps": [WRITES, FAILS]}, "default": [DONE]})
+    call = held(one, "Build it. [[script:late]]", "quota")
+    if lost == "home":
+        lose_home(one)
+    else:
+        lose_rollout(one, call)
+    one.fake.write_scripts({"late": [DONE], "default": [DONE]})
+    ended = one.work(one.clear_hold(call))
+    assert ended is not None and (ended.status, ended.output) == (Status.COMPLETED, {"summary": "done"})
+    assert rungs(one, call) == [("checkpoint", why)]
+    gone = row_of(one, call, "conversation").detail
+    turns = [frame["params"] for frame in one.fake.requests("turn/start")]
+    assert (gone["thread"], gone["through_turn"]) == (turns[0]["threadId"], row_of(one, call, "held").turn_id)
+    assert turns[1]["threadId"] != turns[0]["threadId"] and one.sent("thread/start") == 2
+    text = turns[1]["input"][0]["text"]
+    said = ["Build it.", "the turn ended failed", "What is asked now:", "quota", "Carry on"]
+    assert sorted(said, key=text.index) == said and text.count("Build it.") == 1
+    assert turns[1]["outputSchema"]["properties"] == turns[0]["outputSchema"]["properties"]
+    assert packets_of(one, call) == ["task", "checkpoint"]
+    assert len({row.worktree_path for row in one.rows(call) if row.event == "placed"}) == 1
+    # The next call of the conversation goes on in the thread that took the place.
+    fix = one.open(prompt(DONE), context=one.goes_on(call))
+    one.work(fix)
+    assert rungs(one, fix) == [("same_thread", "same_home")]
+
+
+@pytest.mark.req("R36", "R41")
+@pytest.mark.parametrize(
+    "at", ["after:conversation", "after:checkpoint_started", "after:thread_requested", "after:turn_requested"]
+)
+def test_a_death_before_the_new_thread_heard_of_it_has_the_next_one_told_once(one: OneWorker, at: str) -> None:
+    one.fake.write_scripts({"late": {"by_thread": True, "steps": [WRITES, FAILS]}, "default": [DONE]})
+    call = held(one, "Build it. [[script:late]]", "quota")
+    lose_home(one)
+    one.fake.write_scripts({"late": [DONE], "default": [DONE]})
+    cleared = one.clear_hold(call)
+    one.work_until_death(cleared, at)
+    one.reincarnate()
+    ended = one.work(cleared)
+    assert ended is not None and ended.status is Status.COMPLETED
+    (_, turn) = [frame["params"] for frame in one.fake.requests("turn/start")]
+    text = turn["input"][0]["text"]
+    assert text.count("Build it.") == text.count("Carry on") == 1
