@@ -185,8 +185,8 @@ class _Drive:
                 return None
             return CANCELLED
         if isinstance(cause, Mismatched):
-            return mismatch_end(cause.sentence)
-        return end_of_script(main, script, positions.history, asked=self._asked)
+            return mismatch_end(self._run_id, cause.sentence)
+        return end_of_script(self._run_id, main, script, positions.history, asked=self._asked)
 
     async def _is_cancelled(self) -> bool:
         """Whether the run is to end; one that is only paused stays as it is, for whoever goes on with it."""

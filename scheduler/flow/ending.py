@@ -94,17 +94,18 @@ def started_row(spec: RunSpec, history: History, how: str) -> NewEventRow:
     )  # fmt: skip
 
 
-def mismatch_end(sentence: str) -> End:
+def mismatch_end(run_id: str, sentence: str) -> End:
     """The end of a run whose script does not repeat its record."""
     return End(
         "replay_mismatch",
         "replay_mismatch",
-        f"the script does not repeat what was recorded: {sentence}; look for what is not deterministic with "
-        "crw flow check, then start a new run",
+        f"the script does not repeat what was recorded: {sentence}; 'crw flow check' names what is not deterministic, "
+        f"and 'crw flow resume {run_id}' goes on: what still replays is kept, the rest is taken back and runs live "
+        "(--plan shows it first)",
     )
 
 
-def end_of_script(main: asyncio.Task[Any], script: Script, history: History, *, asked: bool) -> End:
+def end_of_script(run_id: str, main: asyncio.Task[Any], script: Script, history: History, *, asked: bool) -> End:
     """The end of a run whose script came to its own: a result, an error, or a record it did not come to.
 
     Args:
@@ -123,5 +124,5 @@ def end_of_script(main: asyncio.Task[Any], script: Script, history: History, *, 
         return End("script_error", "script", f"main returned what is no JSON data: {fault}")
     left = history.places_left()
     if left and not asked:
-        return mismatch_end(mismatch_of_end(left).sentence)
+        return mismatch_end(run_id, mismatch_of_end(left).sentence)
     return End("completed", result=result)

@@ -27,6 +27,7 @@ async def main(flow, args):
     end = field.end(run_id)
     assert (end["status"], end["error_kind"]) == ("replay_mismatch", "replay_mismatch")
     assert "at main:1 arguments is not what was recorded" in end["message"]
+    assert f"'crw flow resume {run_id}' goes on" in end["message"]
     # What was open is withdrawn: an ended run has no call at work.
     assert [row.position for row in field.calls(run_id, "withdrawn")] == [2]
 
