@@ -115,7 +115,7 @@ class Deciding:
                 path.ran_live()
                 return decision
             own = [Doomed(Recorded(place, decision.rows), decision.because)]
-            unknown = await self._begin(path, place, own, decision.because)
+            unknown = await self._begin(path, place, own, decision.because, taken_at=_taken_at(decision.rows))
             for one in unknown:
                 if one.recorded.place == place:
                     return Stays(one.rows, decision.because)
@@ -164,22 +164,33 @@ class Deciding:
         await self._supersede(gone)
 
     async def _begin(
-        self, path: Path, place: Place, own: list[Doomed], because: Failed | None, *, after: int | None = None
+        self,
+        path: Path,
+        place: Place,
+        own: list[Doomed],
+        because: Failed | None,
+        *,
+        after: int | None = None,
+        taken_at: int | None = None,
     ) -> list[Doomed]:
-        """Mark what does not replay from a place on, take it from the history and have it ended."""
+        """Mark what does not replay from a place on, take it from the history and have it ended.
+
+        Args:
+            taken_at: the row with which an earlier process took the place back, if one did.
+        """
         join = because is not None and because.condition == "f" and because.place == place
         behind = because if join and because is not None else behind_position(place)
         taken = self.history.take_behind(path.name, place[1] if after is None else after)
         doomed = [*own, *doom(path.name, taken, behind)]
         if because is not None or _any_stands(taken):
-            path.suffix = path.suffix or behind
+            path.begin_suffix(behind, _if_all_gone(doomed, taken_at))
         path.broken = path.broken or behind
         for above in path.above():
             over = behind_join(above.place, place)
             taken = self.history.take_behind(*above.place)
             doomed += doom(above.name, taken, over)
             if _any_stands(taken):
-                above.suffix = above.suffix or over
+                above.begin_suffix(over, _if_all_gone(doomed, taken_at))
             above.broken = above.broken or over
         for node, trees in held_trees(doomed).items():
             self.held.setdefault(node, []).extend(trees)
@@ -199,6 +210,16 @@ def digested(asks: Mapping[str, Any]) -> Mapping[str, Any]:
 def _any_stands(taken: Sequence[Recorded]) -> bool:
     """Whether something there is taken back, now or by an earlier resume; what was withdrawn never began."""
     return any(without_withdrawn(one.rows) for one in taken)
+
+
+def _taken_at(rows: Sequence[CallRow]) -> int | None:
+    """The row with which an earlier process took a call back; None when its newest attempt stands."""
+    return rows[-1].seq if rows and rows[-1].event == "superseded" else None
+
+
+def _if_all_gone(doomed: Sequence[Doomed], taken_at: int | None) -> int | None:
+    """The same as long as nothing is taken back now: what is makes the suffix this process's own."""
+    return None if any(one.to_supersede for one in doomed) else taken_at
 
 
 def _has_effect(kind: str, rows: Sequence[CallRow]) -> bool:

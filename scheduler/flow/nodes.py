@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shared.base.errors import FlowError
+from shared.model.allocation import NODE_KINDS
 from shared.model.boundary import Boundary, HeldTree, boundary_of
 from shared.model.call_state import RECOVERY_HOLD
 from shared.model.events import TERMINAL_WORDS
@@ -67,6 +68,10 @@ class _Node:
     worked: bool = False
     restored: bool = False
 
+    def was_made(self, since: int) -> bool:
+        """Whether a worktree was made behind a row for a call that holds."""
+        return any(row.event == "placed" and row.worktree_kind in NODE_KINDS and row.seq > since for row in self.rows)
+
 
 class Nodes:
     """The nodes of one run, as the calls that write them say."""
@@ -119,14 +124,23 @@ class Nodes:
         self._nodes.setdefault(node, _Node()).restored = True
 
     def restore(
-        self, node: str, lineage: int, because: Mapping[str, Any], held: Iterable[HeldTree], *, lost: bool
+        self,
+        node: str,
+        lineage: int,
+        because: Mapping[str, Any],
+        held: Iterable[HeldTree],
+        *,
+        lost: bool,
+        taken_at: int | None = None,
     ) -> Boundary | None:
         """What the next worktree of the node begins with; None when nobody worked on it, or it was asked for before.
 
         Args:
             lost: the host of its worktree is gone, so it is made again whatever was asked for before.
+            taken_at: the row with which an earlier process began the suffix: a worktree made since holds it.
         """
         state = self._nodes.setdefault(node, _Node())
+        state.restored = state.restored or (taken_at is not None and state.was_made(taken_at))
         if not state.worked or (state.restored and not lost):
             return None
         state.restored = True

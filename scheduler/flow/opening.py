@@ -166,18 +166,25 @@ class Positions:
         if ask.effect == "executor" and ask.node is not None and (because is not None or decision.lost):
             told = because.to_json() if because is not None else {"reason": "host_lost"}
             held = self.deciding.held.pop(ask.node, ())
-            boundary = self.nodes.restore(ask.node, self.history.lineage, told, held, lost=decision.lost)
+            boundary = self.nodes.restore(
+                ask.node, self.history.lineage, told, held, lost=decision.lost, taken_at=path.taken_at
+            )
             if boundary is not None:
                 more["boundary"] = boundary.to_json()
-        earlier = self.history.threads if path.suffix is not None else self.history.copied
         # What an attempt on a lost host sent stands in the thread, if that host comes back with it.
-        if ask.continues is not None and (decision.lost or ask.continues in earlier):
+        if ask.continues is not None and (decision.lost or self._forks(ask.continues, path)):
             more["context"] = {**detail["context"], "how": "fork"}
         prepared = NewCallRow("prepared", {**detail, **more}, role=ask.role, label=ask.label, commit_sha=ask.head)
         return OpenCall(
             call, *place, ask.kind, ask.node, ask.effect, request, decision.attempt, prepared,
             ask.pin_host, ask.deadline_seconds,
         )  # fmt: skip
+
+    def _forks(self, thread_id: str, path: Path) -> bool:
+        """Whether a conversation goes on in a fork: its thread is that of another run, or from before the suffix."""
+        if path.suffix is None:
+            return thread_id in self.history.copied
+        return self.history.has_thread(thread_id, path.taken_at)
 
     def _going_on(self, decision: GoOn, ask: Ask) -> OpenCall:
         # Behind it stand only goings-on that were withdrawn.
@@ -187,7 +194,7 @@ class Positions:
             self.nodes.keep(ask.node)
         if thread is not None:
             # What goes on in place is this process's conversation from now on.
-            self.history.threads.discard(thread)
+            self.history.threads.pop(thread, None)
         detail = {
             "lineage": self.history.lineage, "reason": decision.reason, "input_state": decision.input_state,
             "p_held": last.held_tree, "of_attempt": last.attempt,

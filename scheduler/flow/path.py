@@ -26,10 +26,12 @@ class Path:
         joins: the chain of the joins that settled before the next one.
         newest_seq: the number of the newest recorded row of the positions that replayed so far.
         broken: why no recorded position of the path replays any more; None while they do.
-        suffix: set when the path belongs to the suffix of this resume: what opens there forks and restores.
+        suffix: set when the path belongs to the suffix of a resume: what opens there forks and restores.
+        taken_at: the number of a row with which an earlier process began that suffix: what was forked and restored
+            behind it is done. None for a suffix of this process.
     """
 
-    __slots__ = ("_open", "broken", "joins", "name", "newest_seq", "parent", "position", "suffix")
+    __slots__ = ("_open", "broken", "joins", "name", "newest_seq", "parent", "position", "suffix", "taken_at")
 
     def __init__(self, name: str, joins: str = NO_JOINS, parent: Path | None = None) -> None:
         self.name = name
@@ -39,6 +41,7 @@ class Path:
         self.newest_seq: int = parent.newest_seq if parent else 0
         self.broken: Failed | None = _below(parent.broken) if parent else None
         self.suffix: Failed | None = _below(parent.suffix) if parent else None
+        self.taken_at: int | None = parent.taken_at if parent else None
         self._open: str | None = None
 
     @property
@@ -52,6 +55,11 @@ class Path:
         while path is not None:
             yield path
             path = path.parent
+
+    def begin_suffix(self, why: Failed, taken_at: int | None) -> None:
+        """What opens on the path from here on belongs to a suffix; the first word stands."""
+        if self.suffix is None:
+            self.suffix, self.taken_at = why, taken_at
 
     def ran_live(self) -> None:
         """The open position does not replay: nothing recorded behind it does, on this path and behind each join above.

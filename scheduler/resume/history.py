@@ -46,7 +46,7 @@ class History:
         lineage: how many processes have driven the run: the number of the one that begins now.
         resumes: how many of them were asked for.
         asked: whether one was asked for and the run has not ended since.
-        threads: the threads that earlier processes' rows name.
+        threads: the threads that earlier processes' rows name, each with the number of the first that does.
         copied: those that another run's rows name, which this one began with.
         worked: the nodes of which a worktree was made.
     """
@@ -57,7 +57,7 @@ class History:
         self.resumes = 0
         self.asked = False
         self.python: str | None = None
-        self.threads: set[str] = set()
+        self.threads: dict[str, int] = {}
         self.copied: set[str] = set()
         self.worked: set[str] = set()
         self._calls: dict[str, dict[int, list[CallRow]]] = defaultdict(dict)
@@ -77,7 +77,7 @@ class History:
         _check_word(row.event, row.seq)
         self._calls[row.path].setdefault(row.position, []).append(row)
         if row.thread_id is not None:
-            self.threads.add(row.thread_id)
+            self.threads.setdefault(row.thread_id, row.seq)
             if not self.lineage:
                 # Only copied rows come before the first process of a run.
                 self.copied.add(row.thread_id)
@@ -119,6 +119,11 @@ class History:
         for position in range(place[1] + 1, place[1] + 1 + limit):
             if position in calls:
                 yield calls[position]
+
+    def has_thread(self, thread_id: str, before: int | None = None) -> bool:
+        """Whether a thread is an earlier process's; with `before`, whether a row before that number names it."""
+        seq = self.threads.get(thread_id)
+        return seq is not None and (before is None or seq < before)
 
     def take_join(self, place: Place, newest_seq: int = 0) -> EventRow | None:
         """The `join_settled` row at a place; given once, and only when it is newer than all that it rests on.
