@@ -9,6 +9,7 @@ from shared.base.ids import is_run_id
 from shared.base.log import get_logger
 from shared.broker.replies import answer
 from shared.journal import runs
+from workers.rollouts import remove_threads
 from workers.worker import Worker
 from workers.worktrees.clean import clean_run
 
@@ -33,4 +34,5 @@ def _clean(worker: Worker, run_id: str) -> dict[str, Any]:
         raise UsageError("the run has not ended")
     hub = worker.load_spec(run_id).hub
     cleaned = clean_run(worker.mirrors, worker.settings.state_dir, hub, run_id)
+    remove_threads(worker, run_id)
     return {"directories": len(cleaned.directories), "mirror_refs": len(cleaned.mirror_refs)}

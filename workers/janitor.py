@@ -1,7 +1,7 @@
 """The host's duty to remove what runs left that ended long ago, and to say what runs take on its disk.
 
 Level triggered: a pass looks at what is there, so one that failed costs a period. What
-goes are means (worktrees, checkouts, refs of the run); the target branches are the
+goes are means (worktrees, checkouts, refs and threads of the run); the target branches are the
 user's and the rows are the journal's. A run that the journal does not know is left
 alone: it may be another farm's.
 Source: rules of the protocol, 39.
@@ -19,6 +19,7 @@ from shared.base.ids import RunId, is_run_id
 from shared.base.log import get_logger
 from shared.hub.refs import delete_run_refs
 from shared.journal import draining, retention
+from workers.rollouts import remove_threads
 from workers.worker import Worker
 from workers.worktrees.clean import clean_host, runs_here
 
@@ -63,11 +64,13 @@ class Janitor:
                 continue
             try:
                 clean_host(worker.mirrors, worker.settings.state_dir, worker.load_spec(run).hub, run)
+                whole = remove_threads(worker, run)
             except (CrwError, OSError) as error:
                 log.warning("not_cleaned", run=run, why=str(error))
-            else:
+                continue
+            if whole:
                 log.info("cleaned", run=run)
-            done += 1
+            done += whole
         return done
 
     def _is_over(self, run: str, days: float) -> bool:

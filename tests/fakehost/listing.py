@@ -54,6 +54,15 @@ def thread_archive(host: Host, params: Params) -> dict[str, Any]:
     return {}
 
 
+def thread_delete(host: Host, params: Params) -> dict[str, Any]:
+    """Remove a thread for good, unless another one was forked from it."""
+    thread = host.store.find_stored(params["threadId"])
+    if host.store.has_forks(thread.id):
+        raise invalid(f"cannot delete thread {thread.id}: forked history still references it")
+    host.store.remove(thread)
+    return {}
+
+
 def _entry(host: Host, thread: FakeThread) -> dict[str, Any]:
     view = thread.view(host.status(thread), host.version)
     return {**view, "threadSource": None, "canAcceptDirectInput": None}

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tests.fakehost.listing import thread_archive, thread_list
+from tests.fakehost.listing import thread_archive, thread_delete, thread_list
 from tests.fakehost.sending import turn_interrupt, turn_start, turn_steer
 from tests.fakehost.store import FakeThread, need_active, need_turns, new_id
 from tests.fakehost.wire import RpcError, invalid
@@ -203,6 +203,7 @@ METHODS: dict[str, Callable[[Host, Params], Reply]] = {
     "thread/unsubscribe": thread_unsubscribe,
     "thread/list": thread_list,
     "thread/archive": thread_archive,
+    "thread/delete": thread_delete,
     "thread/turns/list": turns_list,
     "thread/items/list": items_list,
     "thread/loaded/list": lambda host, params: {"data": list(host.store.loaded), "nextCursor": None},

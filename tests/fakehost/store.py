@@ -121,6 +121,16 @@ class Store:
         partial.write_text(json.dumps(asdict(thread)))
         partial.replace(file)
 
+    def has_forks(self, thread_id: str) -> bool:
+        """Whether a thread on disk was forked from this one."""
+        stored = (self.on_disk(file.stem) for file in self._sessions.glob("*.json"))
+        return any(thread is not None and thread.forked_from == thread_id for thread in stored)
+
+    def remove(self, thread: FakeThread) -> None:
+        """Take a thread from memory and from the disk."""
+        self.unload(thread.id)
+        (self._sessions / f"{thread.id}.json").unlink()
+
     def on_disk(self, thread_id: str) -> FakeThread | None:
         """A thread as its file has it: a turn that no live process runs reads as cut."""
         try:

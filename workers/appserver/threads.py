@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.base.errors import EchoMismatch
+from shared.base.errors import EchoMismatch, Refused
 from workers.appserver.instructions import load_instructions
 from workers.appserver.listing import walk_loaded, walk_threads
+from workers.appserver.refusals import why_gone
 from workers.appserver.rpc import BeforeSend, Rpc
 
 _SANDBOX_TYPES = {
@@ -203,6 +204,18 @@ class Threads:
     def archive(self, thread_id: str) -> None:
         """Put a thread aside: it can be read, and neither resumed nor forked. Raises NotSent, Refused, AnswerLost."""
         self._rpc.request("thread/archive", {"threadId": thread_id})
+
+    def delete(self, thread_id: str) -> None:
+        """Remove a thread with its rollout for good; one that is gone already is no error.
+
+        Raises:
+            Refused: a fork of it is there. NotSent, AnswerLost.
+        """
+        try:
+            self._rpc.request("thread/delete", {"threadId": thread_id})
+        except Refused as error:
+            if why_gone(error) != "thread_missing":
+                raise
 
     def list_ids(self, cwd: str) -> list[str]:
         """The threads that may stand at a directory: those in the server's memory, and those listed there.
