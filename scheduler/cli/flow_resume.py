@@ -18,9 +18,6 @@ from shared.base.errors import UsageError
 from shared.base.ids import RunId
 from shared.journal.runs import load_spec
 
-# How long a plan waits for a host that does not say what is still there; its positions wait in the plan as well.
-_PATIENCE_SECONDS = 10.0
-
 
 @click.command("resume")
 @run_argument
@@ -29,6 +26,13 @@ _PATIENCE_SECONDS = 10.0
 @click.option("--args", "arguments", metavar="JSON", help="The run's arguments; only compared.")
 @click.option("--args-file", type=click.Path(path_type=Path), metavar="FILE", help="The same from a file.")
 @click.option("--plan", is_flag=True, help="Only say what would replay, go on, run live or stay held, and its cost.")
+@click.option(
+    "--patience",
+    type=click.FloatRange(0),
+    default=10.0,
+    show_default=True,
+    help="Seconds a host may take for --plan.",
+)
 @click.option("--no-wait", is_flag=True, help="Do not wait for the end.")
 @click.option("--watch", is_flag=True, help="Follow the run to its end, also one that is being driven.")
 @json_option
@@ -39,6 +43,7 @@ def command(
     arguments: str | None,
     args_file: Path | None,
     plan: bool,
+    patience: float,
     no_wait: bool,
     watch: bool,
     as_json: bool,
@@ -60,7 +65,7 @@ def command(
     wants_args = arguments is not None or args_file is not None
     given = Given(script, (lambda: parse_arguments(arguments, args_file)) if wants_args else None, repo)
     if plan:
-        return _plan(run, given, as_json)
+        return _plan(run, given, patience, as_json)
     with Farm(process="cli") as farm:
         after = farm.resume(run, given, attach=watch)
         if no_wait:
@@ -79,13 +84,13 @@ def command(
     return exit_status(outcome)
 
 
-def _plan(run: RunId, given: Given, as_json: bool) -> int:
+def _plan(run: RunId, given: Given, patience: float, as_json: bool) -> int:
     with Farm(process="cli") as farm:
         state = farm.state(run)
         check_same(load_spec(farm.database, run), given)
         if not can_resume(state):
             raise UsageError(why_not(farm.database, state))
-        plan = preview(farm.database, state, farm.tell, _PATIENCE_SECONDS)
+        plan = preview(farm.database, state, farm.tell, patience)
     if as_json:
         record(plan_record(run, plan))
         return 0

@@ -82,6 +82,8 @@ class Proving:
         # None: the host was given up.
         self._answers: dict[str, Answer | None] = {}
         self._asking: dict[str, asyncio.Lock] = {}
+        # Host -> why it is not waited for any more: whoever needs it next does not begin to wait anew.
+        self._silent: dict[str, str] = {}
 
     async def verdict(self, rows: Sequence[CallRow]) -> Verdict:
         """Whether the effect of a call that ended is still there.
@@ -140,6 +142,8 @@ class Proving:
         """What a host says, asked once; whoever comes meanwhile waits for the same answer."""
         if host not in self._answers:
             async with self._asking.setdefault(host, asyncio.Lock()):
+                if host in self._silent:
+                    raise HostUnreachable(self._silent[host], host=host)
                 if host not in self._answers:
                     self._answers[host] = await self._ask(host)
         return self._answers[host]
@@ -195,8 +199,8 @@ class Proving:
 
     def _check_patience(self, host: str, started: float) -> None:
         if self._give_up_seconds is not None and time.monotonic() - started > self._give_up_seconds:
-            sentence = f"host {host} did not say within {self._give_up_seconds:.0f} s what is still there"
-            raise HostUnreachable(sentence, host=host)
+            self._silent[host] = f"host {host} did not say within {self._give_up_seconds:g} s what is still there"
+            raise HostUnreachable(self._silent[host], host=host)
 
     async def _on_hub(self, effect: Effect) -> Verdict:
         """A merge whose host was given up: the hub is asked from here."""

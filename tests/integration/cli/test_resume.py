@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.resume.proving import Proving
 from shared.hub.machine import machine_label
 from shared.journal import read, runs
 from shared.journal.database import Database
 from tests.integration.cli.conftest import SCRIPT, Crw
 from tests.integration.engine.hands import Field, echo
+from tests.integration.engine.test_suffix import work
 from tests.integration.engine.verdicts import GONE, Verdicts
 from tests.repositories import git, write_files
 from tests.waiting import wait_until
@@ -130,6 +132,42 @@ def test_a_plan_and_an_explanation_write_nothing_and_say_what_a_resume_then_does
     field.drive(echo)
     done = crw("flow", "explain", ended, "main:1").out
     assert "taken back by resume 1:" in done and "attempt 2: ran in resume 1, ended completed" in done
+
+
+WIDE = """
+async def main(flow, args):
+    async def lane(n):
+        if n == "ops":
+            return (await flow.crw.noop(n=n)).output
+        build = await flow.agent(f"build {n}", role="executor", node=n)
+        return (await build.call(f"fix {n}")).output
+    await flow.parallel({n: lane(n) for n in ("a", "b", "ops")})
+"""
+
+
+@pytest.mark.req("K38", "RULE26", "RULE27")
+def test_a_plan_names_a_silent_host_once_and_the_positions_that_wait_for_it(
+    crw: Crw, database: Database, field: Field, monkeypatch: pytest.MonkeyPatch
+):
+    run = field.submit(WIDE)
+    field.drive(work)
+    before, asked, ask = as_it_stands(database, run), [], Proving._ask
+
+    async def counted(self: Proving, host: str) -> object:
+        asked.append(host)
+        return await ask(self, host)
+
+    monkeypatch.setattr(Proving, "_ask", counted)
+    (plan,) = crw("flow", "resume", run, "--plan", "--patience", "0.3", "--json").records
+    decisions = {one["position"]: one["decision"] for one in plan["positions"]}
+    assert decisions == {"main/1[a]:1": "waits", "main/1[b]:1": "waits", "main/1[ops]:1": "replay"}
+    assert (plan["waits"], plan["replay"], plan["end"]) == (2, 1, "goes_on")
+    waiting = [one for one in plan["positions"] if one["decision"] == "waits"]
+    assert {one["sentence"] for one in waiting} == {"host h1 did not say within 0.3 s what is still there"}
+    assert {one["node"] for one in waiting} == {"a", "b"} and asked == ["h1"]
+    said = crw("flow", "resume", run, "--plan", "--patience", "0.3").out
+    assert "2 wait for a host" in said and "host h1 did not say" in said
+    assert as_it_stands(database, run) == before
 
 
 def test_a_place_at_which_nothing_is_recorded_is_refused_with_the_list_to_look_at(crw: Crw, ended: str):
