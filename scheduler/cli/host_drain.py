@@ -27,7 +27,8 @@ def command(name: str, seconds: float, as_json: bool) -> int:
 
     A node moves when nothing is at work on it and its newest call is neither held nor
     unknown; its next call is restored from the hub on another host and goes on there in a
-    new thread with the story so far. The state stays until 'crw host undrain'. Exit status 0
+    new thread with the story so far, and so does the next call of a conversation of no node.
+    The state stays until 'crw host undrain'. Exit status 0
     when nothing is left there, or when it was not waited for; 1 when something is.
 
     \b

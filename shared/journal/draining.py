@@ -3,7 +3,8 @@
 A node is idle when nothing is at work on it and its newest call is neither held nor
 unknown: such a call goes on, or is looked up, where its conversation is. Moving a node
 takes its placement away; its next call is placed anew, is restored from the hub, and
-goes on in a checkpoint thread, because no fork crosses homes.
+goes on in a checkpoint thread, because no fork crosses homes. A conversation of no node
+moves so with its next call, when that waits: the host does not take it while another could.
 Source: design of the farm, "Hosts, placement and loss"; rules of the protocol 12 and 43.
 """
 

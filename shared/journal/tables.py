@@ -58,6 +58,7 @@ flow_runs = Table(
     time_column("hub_cleaned_at", null=True),
 )
 Index("runs_to_take", flow_runs.c.submitted_at, postgresql_where=text("state in ('queued', 'running')"))
+Index("flow_runs_forks", flow_runs.c.resumes_run, postgresql_where=text("resumes_run is not null"))
 Index("runs_of_scheduler", flow_runs.c.scheduler_id, postgresql_where=text("state = 'running'"))
 
 flow_specs = Table(

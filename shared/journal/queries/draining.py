@@ -5,6 +5,11 @@ from __future__ import annotations
 from sqlalchemy import TextClause, text
 
 _AT_WORK = "('open', 'claimed', 'stranded', 'lost')"
+# `r` is the run. What `crw_claim` asks before it denies a draining host a conversation of no node.
+_ANOTHER_HOST = """exists (select 1 from farm_workers w join farm_hosts o on o.host = w.host
+            where o.state = 'up' and w.state = 'up' and w.lease_until > clock_timestamp() and w.version >= r.format
+              and coalesce(w.free_bytes, w.min_free_bytes) >= w.min_free_bytes
+              and (r.host_label is null or r.host_label = any(w.labels)))"""
 
 
 # Locks: the host's live worker, after the host's row. A claim in flight has it FOR SHARE and is waited for.
@@ -28,9 +33,7 @@ def idle_nodes() -> TextClause:
           and coalesce((select f.event from flow_calls f where f.run_id = p.run_id and f.node_id = p.node_id
             and f.kind = 'agent' and f.terminal and f.event <> 'withdrawn' order by f.seq desc limit 1), '')
             not in ('held', 'outcome_unknown')
-          and exists (select 1 from farm_workers w join farm_hosts o on o.host = w.host
-            where o.state = 'up' and w.state = 'up' and w.lease_until > clock_timestamp()
-              and (r.host_label is null or r.host_label = any(w.labels)))
+          and {_ANOTHER_HOST}
         order by p.run_id, p.node_id limit :limit""")
 
 
@@ -65,16 +68,21 @@ def unplace_node() -> TextClause:
         where run_id = :run and node_id = :node""")
 
 
-# Locks: the claims, by call id. A conversation of a node that was moved, or of no node on a host whose worker is gone.
+# Locks: the claims, by call id. A conversation of a node that was moved; one of no node where another host is there for
+# it, but for a call that goes on in place, and any on a host whose worker is gone.
 def pinned_away() -> TextClause:
     """Lock open calls that are pinned to a draining host and will not be granted there."""
-    return text("""
+    return text(f"""
         select c.call_id, c.run_id from call_claims c join farm_hosts h on h.host = c.pin_host
+          join flow_runs r on r.run_id = c.run_id
           left join node_placements p on p.run_id = c.run_id and p.node_id = c.node_id
         where c.state = 'open' and h.state = 'draining'
           and case when c.node_id is not null then p.host is distinct from h.host else not exists (
             select 1 from farm_workers w where w.host = h.host and w.state in ('up', 'draining')
-              and w.lease_until > clock_timestamp()) end
+              and w.lease_until > clock_timestamp())
+            or (exists (select 1 from flow_calls f
+                where f.call_id = c.call_id and f.attempt = c.attempt and f.event = 'prepared')
+              and {_ANOTHER_HOST}) end
         order by c.call_id for no key update of c skip locked""")
 
 

@@ -146,6 +146,18 @@ def test_a_conversation_whose_thread_is_gone_goes_on_in_a_new_one_that_is_told_o
     assert rungs(one, third) == [("same_thread", "same_home")]
 
 
+@pytest.mark.req("RULE12", "K42")
+def test_a_conversation_of_no_node_goes_on_on_another_host_in_a_thread_that_is_told_of_it(one: OneWorker) -> None:
+    first = one.open(prompt(DONE, text="Look at it."), role="reviewer", node=None)
+    one.work(first)
+    one.move("h2")
+    second = one.open(prompt(DONE, text="Look again."), role="reviewer", node=None, context=one.goes_on(first))
+    completed(one.work(second))
+    assert rungs(one, second) == [("checkpoint", "other_host")]
+    told = input_texts(one)[-1]
+    assert told.index("Look at it.") < told.index("What is asked now:") < told.index("Look again.")
+
+
 @pytest.mark.req("R36")
 @pytest.mark.parametrize(
     "at", ["after:checkpoint_started", "after:thread_requested", "before:thread_started", "after:turn_requested"]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.sweeps.moving import MoveNodes
 from shared.base.errors import UsageError
-from shared.journal import draining, hosts, loss, roster
-from shared.journal.append import OpenCall, RunLease
+from shared.journal import claims, draining, hosts, loss, roster
+from shared.journal.append import OpenCall, RunLease, RunRows
 from shared.journal.claims import Denied
 from shared.model.rows import NewCallRow
 from tests.integration.journal.sessions import session, waiting
 from tests.journal_farm import Farm
 
 
-def done(farm: Farm, worker: str, lease: RunLease, node: str, end: str = "completed") -> OpenCall:
+def done(farm: Farm, worker: str, lease: RunLease, node: str | None, end: str = "completed") -> OpenCall:
     """An agent call of a node that was worked on by this worker and has ended."""
     opened = farm.open(lease, node=node, kind="agent")
     held = farm.claim(worker, opened)
@@ -101,16 +103,37 @@ def test_a_node_is_moved_only_when_nothing_happened_on_it_between_two_looks(farm
 
 
 @pytest.mark.req("RULE12")
-def test_a_conversation_of_no_node_stays_while_the_draining_worker_lives(farm: Farm) -> None:
+def test_a_conversation_of_no_node_goes_to_another_host_with_its_next_call_when_nothing_of_it_is_at_work(
+    farm: Farm,
+) -> None:
     worker, lease = farm.new_worker("h1"), farm.new_run()
+    at_work, waits, later = (farm.open(lease, kind="agent", pin_host="h1") for _ in range(3))
+    held = farm.claim(worker, at_work)
+    draining.set_draining(farm.database, "h1", True)
+    assert draining.unpin_drained(farm.database) == [], "there is no host to move it to"
+    farm.claim(worker, waits)
+    other = farm.new_worker("h2")
+    assert farm.ask(worker, later) == Denied("draining")
+    assert draining.unpin_drained(farm.database) == [lease.run_id]
+    farm.claim(other, later)
+    farm.writer.append(held, NewCallRow("completed", {}, result=b"{}"))
+    assert draining.unpin_drained(farm.database) == [], "what is at work ends where it is"
+
+
+@pytest.mark.req("RULE12", "R41")
+def test_a_call_of_no_node_that_goes_on_in_place_stays_while_the_draining_worker_lives(farm: Farm) -> None:
+    worker, lease = farm.new_worker("h1"), farm.new_run()
+    opened = done(farm, worker, lease, None, "held")
     other = farm.new_worker("h2")
     draining.set_draining(farm.database, "h1", True)
-    first, second = (farm.open(lease, kind="agent", pin_host="h1") for _ in range(2))
+    cleared = replace(opened, attempt=1, pin_host="h1", prepared=NewCallRow("hold_cleared", {"lineage": 1}))
+    farm.writer.submit(RunRows(lease, opens=(cleared,))).result()
     assert draining.unpin_drained(farm.database) == []
-    farm.claim(worker, first)
+    claim = farm.claim(worker, cleared)
+    assert claims.release(farm.database, claim)
     hosts.stop_worker(farm.database, worker)
     assert draining.unpin_drained(farm.database) == [lease.run_id]
-    farm.claim(other, second)
+    farm.claim(other, cleared)
 
 
 def test_a_lost_or_unknown_host_cannot_be_drained(farm: Farm) -> None:
