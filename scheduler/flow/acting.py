@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from scheduler.flow.dispatch import Dispatch
-from scheduler.flow.recalling import Recall
+from scheduler.flow.recalling import Recall, is_whole
 from scheduler.flow.waiting import Inbox, Rows
 from scheduler.resume.decisions import Attach, GoOn, Live, Replay, Stays
 from scheduler.resume.suffix import Doomed
@@ -87,7 +87,8 @@ class Acting:
         self._replayed += 1
         if self._replayed % _REPLAYS_IN_A_ROW == 0:
             await asyncio.sleep(0)
-        return await self._recall.whole(decision.rows)
+        rows = decision.rows
+        return rows if is_whole(rows) else await self._recall.whole(rows)
 
     async def attach(self, decision: Attach) -> Rows:
         """Wait for whoever is at the call."""

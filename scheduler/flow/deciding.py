@@ -14,7 +14,7 @@ from typing import Any
 from scheduler.flow.digest import input_digest
 from scheduler.flow.path import Path, Place
 from scheduler.flow.services import Inputs
-from scheduler.resume.attempts import is_ended, live_again
+from scheduler.resume.attempts import live_again
 from scheduler.resume.decisions import Decision, Failed, GoOn, Live, Mismatch, Replay, Stays
 from scheduler.resume.history import History, Recorded
 from scheduler.resume.suffix import Doomed, behind_join, behind_position, doom, held_trees
@@ -103,8 +103,12 @@ class Deciding:
             return live_again(ended.rows, ended.because)
         rows = ended.rows if ended is not None else self.history.take_call(place)
         decision = walk(rows, place, kind, detail, broken=path.broken, holding=holding, asked=self._asked, also=older)
-        if isinstance(decision, Replay) and kind not in _WITHOUT_EFFECT and _has_effect(kind, rows):
-            decision = judge(decision, await self._prover.verdict(rows))
+        if isinstance(decision, Replay):
+            if kind not in _WITHOUT_EFFECT and _has_effect(kind, rows):
+                decision = judge(decision, self._prover.known(rows) or await self._prover.verdict(rows))
+            if isinstance(decision, Replay):
+                path.see(decision.rows[-1].seq)
+                return decision
         elif isinstance(decision, GoOn) and kind == "agent" and _was_placed(rows):
             decision = judge_held(decision, await self._prover.held(rows))
         return await self._settle(path, place, decision)
@@ -123,7 +127,7 @@ class Deciding:
             await self._begin(path, place, [], None)
         elif isinstance(decision, Stays) and decision.because is not None:
             await self._begin(path, place, [], decision.because)
-        elif isinstance(decision, (Replay, Stays)):
+        elif isinstance(decision, Stays):
             path.see(decision.rows[-1].seq)
         return decision
 
@@ -223,8 +227,8 @@ def _if_all_gone(doomed: Sequence[Doomed], taken_at: int | None) -> int | None:
 
 
 def _has_effect(kind: str, rows: Sequence[CallRow]) -> bool:
-    """Whether a prover has anything to look at: an op, or an agent that worked on a node."""
-    return is_ended(rows) and (kind != "agent" or rows[-1].node_id is not None)
+    """Whether a prover has anything to look at in an ended call: an op, or an agent that worked on a node."""
+    return kind != "agent" or rows[-1].node_id is not None
 
 
 def _was_placed(rows: Sequence[CallRow]) -> bool:

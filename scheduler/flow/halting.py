@@ -20,6 +20,10 @@ class HaltingProver:
         self._prover = prover
         self._halt = halt
 
+    def known(self, rows: Sequence[CallRow]) -> Verdict | None:
+        """As the prover knows."""
+        return self._prover.known(rows)
+
     async def verdict(self, rows: Sequence[CallRow]) -> Verdict:
         """As the prover says. Raises Stopped."""
         return await self._asked(self._prover.verdict(rows))

@@ -115,7 +115,7 @@ class Nodes:
         """A call that writes the node stands with these rows: what a boundary of it is read from."""
         state = self._nodes[node]
         # A boundary needs no results, and they can be large.
-        left = [row if row.result is None else replace(row, result=None) for row in rows if row.event in _LEFT_WORDS]
+        left = [row if row.result is None else row.with_result(None) for row in rows if row.event in _LEFT_WORDS]
         state.rows += left
         state.worked = state.worked or any(row.event == "placed" for row in left)
 

@@ -20,7 +20,7 @@ from scheduler.flow.halt import Halt, Mismatched, Stopped
 from scheduler.flow.nodes import Hold, Nodes
 from scheduler.flow.path import Path, Place, current_path
 from scheduler.flow.waiting import Rows
-from scheduler.resume.decisions import Attach, Decision, GoOn, Live, Mismatch
+from scheduler.resume.decisions import Attach, Decision, GoOn, Live, Mismatch, Replay
 from scheduler.resume.effects import standing_place
 from scheduler.resume.walk import walk
 from shared.base import ids
@@ -30,7 +30,7 @@ from shared.model.outcome import Ended, Status
 from shared.model.rows import NewCallRow
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Ask:
     """What a position asks.
 
@@ -137,6 +137,8 @@ class Positions:
 
     async def _rows_of(self, decision: Decision, ask: Ask, path: Path, place: Place, detail: dict[str, Any]) -> Rows:
         """The rows of the position's call at its end, over as many attempts as lost hosts make of it."""
+        if isinstance(decision, Replay):
+            return await self.acts.replay(decision)
         rows = await self._rows_at_end(decision, ask, path, place, detail)
         while rows[-1].event == Status.SUPERSEDED:
             again = walk(rows, place, ask.kind, detail)

@@ -74,9 +74,11 @@ class Path:
 
     def see(self, seq: int) -> None:
         """A recorded row that stands was read, here and so under every join above."""
-        self.newest_seq = max(self.newest_seq, seq)
-        for path in self.above():
-            path.newest_seq = max(path.newest_seq, seq)
+        path: Path | None = self
+        while path is not None:
+            if path.newest_seq < seq:
+                path.newest_seq = seq
+            path = path.parent
 
     def enter(self, what: str) -> Place:
         """Open the next position.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 
 from scheduler.flow.waiting import Rows
 from scheduler.resume.history import History
@@ -44,7 +43,7 @@ class Recall:
             self._ahead |= found
         result = self._ahead.pop(end.seq, None)
         self._held_bytes -= len(result or b"")
-        return [replace(row, result=result) if row is end else row for row in rows]
+        return [row.with_result(result) if row is end else row for row in rows]
 
     def _next(self, end: CallRow) -> list[int]:
         """What the same path comes to next, as much as may be held."""
@@ -61,7 +60,14 @@ class Recall:
         return seqs
 
 
+def is_whole(rows: Rows) -> bool:
+    """Whether there is no result left to read of a call's end."""
+    return _unread(rows) is None
+
+
 def _unread(rows: Sequence[CallRow]) -> CallRow | None:
     """The end of a call whose result was not loaded; None when there is none to load."""
-    end = next((row for row in reversed(rows) if row.event in TERMINAL_WORDS), None)
-    return end if end is not None and end.result is None and end.result_bytes else None
+    for end in reversed(rows):
+        if end.event in TERMINAL_WORDS:
+            return end if end.result is None and end.result_bytes else None
+    return None

@@ -52,12 +52,13 @@ class CallResult:
     `result["key"]` reads the output of a completed call.
     """
 
-    __slots__ = ("_before", "_continue", "_ended")
+    __slots__ = ("_before", "_continue", "_conversation", "_ended")
 
     def __init__(self, ended: Ended, before: str | None, go_on: Continue | None) -> None:
         self._ended = ended
         self._continue = go_on
         self._before = before
+        self._conversation: str | None = None
 
     @property
     def status(self) -> Status:
@@ -87,7 +88,9 @@ class CallResult:
     @property
     def conversation(self) -> str:
         """The digest of the conversation up to this call's last turn."""
-        return chain_conversation(self._before, self._ended.meta.turn_id, self._ended.result_digest)
+        if self._conversation is None:
+            self._conversation = chain_conversation(self._before, self._ended.meta.turn_id, self._ended.result_digest)
+        return self._conversation
 
     @property
     def hold(self) -> Hold | None:

@@ -15,14 +15,20 @@ from shared.model.events import REOPENING_WORDS, TERMINAL_WORDS
 from shared.model.rows import CallRow
 
 
-def is_ended(rows: Sequence[CallRow]) -> bool:
-    """Whether the newest attempt of a call has ended: no intent and no start came after its terminal row."""
+def last_end(rows: Sequence[CallRow]) -> CallRow | None:
+    """The terminal row that a call ended with; None while it is open: an intent or a start came after its last one."""
     for row in reversed(rows):
-        if row.event in TERMINAL_WORDS:
-            return True
-        if row.event == "prepared" or row.event in REOPENING_WORDS:
-            return False
-    return False
+        event = row.event
+        if event in TERMINAL_WORDS:
+            return row
+        if event == "prepared" or event in REOPENING_WORDS:
+            return None
+    return None
+
+
+def is_ended(rows: Sequence[CallRow]) -> bool:
+    """Whether the newest attempt of a call has ended."""
+    return last_end(rows) is not None
 
 
 def live_again(rows: Sequence[CallRow], because: Failed) -> Live:

@@ -55,8 +55,12 @@ def find_effect(rows: Sequence[CallRow]) -> Effect | Verdict:
     Calls that did not complete, agents that work in no worktree and ops without an
     effect outside the journal have nothing to prove.
     """
-    end = next((row for row in reversed(rows) if row.event in TERMINAL_WORDS), None)
-    if end is None or end.event != "completed":
+    for end in reversed(rows):
+        if end.event in TERMINAL_WORDS:
+            break
+    else:
+        return PROVEN
+    if end.event != "completed":
         return PROVEN
     if end.kind == "verify":
         return PROVEN if _ran(end) else _COULD_NOT_RUN

@@ -67,7 +67,8 @@ class History:
         self._items: dict[str, dict[int, dict[str, int]]] = defaultdict(dict)
         self._above: dict[str, list[tuple[dict[str, int], str]]] = {}
         for row in rows:
-            self.last_seq = max(self.last_seq, row.seq)
+            if row.seq > self.last_seq:
+                self.last_seq = row.seq
             if isinstance(row, CallRow):
                 self._take_call_row(row)
             else:
@@ -75,7 +76,12 @@ class History:
 
     def _take_call_row(self, row: CallRow) -> None:
         _check_word(row.event, row.seq)
-        self._calls[row.path].setdefault(row.position, []).append(row)
+        path, position = row.path, row.position
+        of_path = self._calls[path]
+        if position in of_path:
+            of_path[position].append(row)
+        else:
+            of_path[position] = [row]
         if row.thread_id is not None:
             self.threads.setdefault(row.thread_id, row.seq)
             if not self.lineage:
@@ -84,10 +90,11 @@ class History:
         if row.event == "placed" and row.node_id is not None and row.worktree_kind in NODE_KINDS:
             self.worked.add(row.node_id)
         # A call that was opened where a join had settled came later: the join was given up.
-        self._joins.get(row.path, {}).pop(row.position, None)
+        if path in self._joins:
+            self._joins[path].pop(position, None)
         # Also a join that did not settle left a trace: the paths of its items.
-        for items, path in self._items_above(row.path):
-            items[path] = row.seq
+        for items, item in self._items_above(path):
+            items[item] = row.seq
 
     def _take_event(self, row: EventRow) -> None:
         _check_word(row.kind, row.seq)

@@ -85,6 +85,14 @@ class Proving:
         # Host -> why it is not waited for any more: whoever needs it next does not begin to wait anew.
         self._silent: dict[str, str] = {}
 
+    def known(self, rows: Sequence[CallRow]) -> Verdict | None:
+        """The verdict that rows give, or that the host of the call's node has given; None where one has to be asked."""
+        effect = find_effect(rows)
+        if isinstance(effect, Verdict):
+            return effect
+        answer = self._answers.get(self._hosts.get(effect.node, "")) if effect.node is not None else None
+        return answer.verdict(effect.call_id) if answer is not None and effect.node in answer.nodes else None
+
     async def verdict(self, rows: Sequence[CallRow]) -> Verdict:
         """Whether the effect of a call that ended is still there.
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from scheduler.resume.attempts import ended_attempts, is_ended, live_again
+from scheduler.resume.attempts import ended_attempts, last_end, live_again
 from scheduler.resume.decisions import (
     Attach,
     Decision,
@@ -39,7 +39,6 @@ from scheduler.resume.differing import differing
 from scheduler.resume.held import decide_held
 from shared.model.boundary import without_withdrawn
 from shared.model.call_state import begins_attempt, is_unknown_end
-from shared.model.events import TERMINAL_WORDS
 from shared.model.proof import HeldState, Verdict
 from shared.model.rows import CallRow
 
@@ -73,7 +72,7 @@ def walk(
     began = without_withdrawn(rows)
     if not began:
         return Live(rows[-1].attempt + 1, ended_attempts(rows), rows=rows)
-    last = next(row for row in reversed(began) if row.event in TERMINAL_WORDS) if is_ended(began) else None
+    last = last_end(began)
     if last is not None and last.event == "superseded":
         return _another(rows, last, place)
     failed = broken or _other_input(began, place, kind, detail, also)
@@ -134,7 +133,11 @@ def _other_input(
     rows: Sequence[CallRow], place: Place, kind: str, detail: Mapping[str, Any], also: Callable[[], str] | None
 ) -> Failed | None:
     """(c) and (d)."""
-    recorded = next((row for row in reversed(rows) if "input_digest" in row.detail), None)
+    recorded = None
+    for row in reversed(rows):
+        if "input_digest" in row.detail:
+            recorded = row
+            break
     if recorded is None or recorded.kind != kind:
         was = rows[-1].kind
         return Failed("c", place, f"the script asks for {kind}, recorded is {was}", ("kind",), {"kind": [was, kind]})

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.base.canonical import from_storable
+from shared.base.frozen import make_frozen
 from shared.journal.database import Database, retrying
 from shared.journal.queries import reading
 from shared.journal.results import load_result
@@ -128,15 +129,12 @@ def _row(row: Values) -> Row:
 
 def _call_row(row: Values) -> CallRow:
     detail = from_storable(row[_DETAIL])
-    # A frozen dataclass sets each member by a call of its own: for a run's rows that took longer than all else.
-    made = object.__new__(CallRow)
-    values = made.__dict__
-    values.update(zip(reading.COLUMNS, row[2:_DETAIL], strict=True))
+    values = dict(zip(reading.COLUMNS, row[2:_DETAIL], strict=True))
     # The exact label stands in the data; the column is for readers that do not open it.
     values["label"] = detail.pop("_label", values["label"])
     values["detail"] = detail
     values["result"] = None if row[_RESULT] is None else bytes(row[_RESULT])
-    return made
+    return make_frozen(CallRow, values)
 
 
 def _event_row(row: Values) -> EventRow:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shared.base.canonical import parse
+from shared.base.frozen import make_frozen
 from shared.model.call_state import begins_attempt
 from shared.model.events import REOPENING_WORDS, TERMINAL_WORDS
 from shared.model.outcome import Ended, Meta, Status
@@ -29,16 +30,15 @@ def read_call_result(rows: Sequence[CallRow]) -> Ended | None:
         rows: the call's rows in the order of their seq, with results.
     """
     prepared: CallRow | None = None
-    attempt: list[CallRow] = []
     terminal: CallRow | None = None
-    for row in rows:
+    began = number = 0
+    for at, row in enumerate(rows):
         if begins_attempt(row):
-            prepared = row
-            attempt, terminal = [], None
-        elif attempt and row.attempt > attempt[-1].attempt:
+            prepared, terminal, began = row, None, at
+        elif row.attempt > number and at > began:
             # It goes on in place: one more attempt of what the same prepared row asked.
             terminal = None
-        attempt.append(row)
+        number = row.attempt
         if row.event in TERMINAL_WORDS:
             terminal = row
         elif row.event in REOPENING_WORDS:
@@ -46,14 +46,15 @@ def read_call_result(rows: Sequence[CallRow]) -> Ended | None:
     if terminal is None:
         return None
     status = Status(terminal.event)
-    return Ended(
-        status=status,
-        output=_output(terminal, prepared) if status is Status.COMPLETED else None,
-        reason=terminal.detail.get("reason"),
-        meta=_meta(attempt, terminal, prepared),
-        result_digest=terminal.result_digest,
-        facts=terminal.detail,
-    )
+    members = {
+        "status": status,
+        "output": _output(terminal, prepared) if status is Status.COMPLETED else None,
+        "reason": terminal.detail.get("reason"),
+        "meta": _meta(rows[began:], terminal, prepared),
+        "result_digest": terminal.result_digest,
+        "facts": terminal.detail,
+    }
+    return make_frozen(Ended, members)
 
 
 def _output(terminal: CallRow, prepared: CallRow | None) -> Any:
@@ -72,36 +73,38 @@ def _output(terminal: CallRow, prepared: CallRow | None) -> Any:
 def _meta(attempt: Sequence[CallRow], terminal: CallRow, prepared: CallRow | None) -> Meta:
     if terminal.kind != _AGENT:
         # No pair, thread or turn to look for; ops are most of what a long replay reads.
-        return Meta(
-            call_id=terminal.call_id,
-            kind=terminal.kind,
-            role=terminal.role,
-            tokens=terminal.tokens,
-            first_seq=attempt[0].seq,
-            last_seq=attempt[-1].seq,
-            host=terminal.host or _newest(attempt, "host"),
-            node_id=terminal.node_id,
-            attempt=terminal.attempt,
-        )
+        return make_frozen(Meta, {**_of_any_kind(attempt, terminal), "host": terminal.host or _newest(attempt, "host")})
     turns = [row for row in attempt if row.event == "turn_requested"]
+    of_agent = {
+        "requested": _pair(prepared.detail.get("pair") if prepared else None),
+        "configured": _configured(attempt),
+        "thread_id": terminal.thread_id or _newest(attempt, "thread_id"),
+        "turn_id": terminal.turn_id or _newest(attempt, "turn_id"),
+        "turns": len(turns),
+        "repair": any(row.detail.get("repair") for row in turns),
+        "tokens": terminal.tokens if terminal.tokens is not None else _tokens(attempt),
+        "host": _newest(attempt, "host"),
+    }
+    return make_frozen(Meta, {**_of_any_kind(attempt, terminal), **of_agent})
+
+
+def _of_any_kind(attempt: Sequence[CallRow], terminal: CallRow) -> dict[str, Any]:
+    return {
+        "call_id": terminal.call_id,
+        "kind": terminal.kind,
+        "role": terminal.role,
+        "tokens": terminal.tokens,
+        "first_seq": attempt[0].seq,
+        "last_seq": attempt[-1].seq,
+        "node_id": terminal.node_id,
+        "attempt": terminal.attempt,
+    }
+
+
+def _tokens(attempt: Sequence[CallRow]) -> int | None:
+    """The sum over the turns that were seen ended."""
     ended = [row.tokens for row in attempt if row.event == "turn_ended" and row.tokens is not None]
-    return Meta(
-        call_id=terminal.call_id,
-        kind=terminal.kind,
-        role=terminal.role,
-        requested=_pair(prepared.detail.get("pair") if prepared else None),
-        configured=_configured(attempt),
-        thread_id=terminal.thread_id or _newest(attempt, "thread_id"),
-        turn_id=terminal.turn_id or _newest(attempt, "turn_id"),
-        turns=len(turns),
-        repair=any(row.detail.get("repair") for row in turns),
-        tokens=terminal.tokens if terminal.tokens is not None else (sum(ended) if ended else None),
-        first_seq=attempt[0].seq,
-        last_seq=attempt[-1].seq,
-        host=_newest(attempt, "host"),
-        node_id=terminal.node_id,
-        attempt=terminal.attempt,
-    )
+    return sum(ended) if ended else None
 
 
 def _configured(attempt: Sequence[CallRow]) -> tuple[str, str] | None:

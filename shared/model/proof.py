@@ -157,6 +157,10 @@ class Prover(Protocol):
     is silent, as long as it takes.
     """
 
+    def known(self, rows: Sequence[CallRow]) -> Verdict | None:
+        """What `verdict` would say, where nobody has to be asked for it any more; else None."""
+        ...
+
     async def verdict(self, rows: Sequence[CallRow]) -> Verdict:
         """Whether the effect of a call that ended is still there; calls without an effect are proven."""
         ...
@@ -168,6 +172,10 @@ class Prover(Protocol):
 
 class NothingToProve:
     """The prover of a run whose rows name no effect: a run that begins, or one of calls that only read."""
+
+    def known(self, rows: Sequence[CallRow]) -> Verdict | None:
+        """Proven: there is nothing to prove against."""
+        return PROVEN
 
     async def verdict(self, rows: Sequence[CallRow]) -> Verdict:
         """Proven: there is nothing to prove against."""

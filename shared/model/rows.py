@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from shared.base.frozen import make_frozen
+
 
 @dataclass(frozen=True)
 class NewCallRow:
@@ -95,6 +97,10 @@ class CallRow:
     written_at: datetime
     detail: Mapping[str, Any]
     result: bytes | None = None
+
+    def with_result(self, result: bytes | None) -> CallRow:
+        """The same row with another result, or without one."""
+        return make_frozen(CallRow, {**self.__dict__, "result": result})
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,9 @@ class Verdicts:
     ) -> Verdicts:
         return self
 
+    def known(self, rows: Sequence[CallRow]) -> Verdict | None:
+        return None
+
     async def verdict(self, rows: Sequence[CallRow]) -> Verdict:
         return self.unproven.get(self._ask(rows), PROVEN)
 
