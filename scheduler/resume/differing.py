@@ -24,6 +24,10 @@ def differing(recorded: Mapping[str, Any], detail: Mapping[str, Any]) -> dict[st
     found: dict[str, list[Any]] = {}
     for name in sorted(detail.keys() - _NOT_COMPARED):
         before, now = recorded.get(name), detail.get(name)
+        if name == "prompt" and before is None and recorded.get("prompt_digest") is not None:
+            # A run is loaded without its long prompts.
+            before = recorded["prompt_digest"]
+            now = now if detail.get("prompt_digest") != before else before
         if name == "context" and isinstance(before, Mapping) and isinstance(now, Mapping):
             found |= _of_context(before, now)
         elif before != now:

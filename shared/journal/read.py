@@ -8,7 +8,7 @@ Source: journal document, "Reading a run"; rules of the protocol 17, 48.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,13 @@ __all__ = [
 ]
 
 _PAGE_ROWS = 1000
+_DETAILS_AT_ONCE = 8
+# As long as what is said of a member that differs: a longer text is compared and shown by its digest.
+SHORT_PROMPT_CHARACTERS = 80
+
+
+Values = tuple[Any, ...]
+Make = Callable[[Sequence[Values]], "list[Row]"]
 
 
 @dataclass(frozen=True)
@@ -54,8 +61,37 @@ def load_lean(database: Database, run_id: str) -> list[Row]:
 
 
 def load_slim(database: Database, run_id: str) -> list[Row]:
-    """The whole run with the results that are small. `result_bytes` says where another is, for `load_results`."""
-    return _load(database, run_id, reading.PAGE_SLIM, with_results=True)
+    """The whole run with the results that are small. `result_bytes` says where another is, for `load_results`.
+
+    A `prepared` row has its prompt only where that is a few words; a longer one is known by its `prompt_digest`.
+    """
+
+    def make(found: Sequence[Values]) -> list[Row]:
+        large = [row[_SEQ] for row in found if row[_DETAIL] is None]
+        details = _without_prompts(database, run_id, large) if large else {}
+        rows = [_row(row) if row[_DETAIL] is not None else _call_row(row, details[row[_SEQ]]) for row in found]
+        for row in rows:
+            if isinstance(row, CallRow) and row.event == "prepared":
+                _drop_prompt(row.detail)
+        return rows
+
+    return _load(database, run_id, reading.PAGE_SLIM, with_results=True, make=make)
+
+
+def _without_prompts(database: Database, run_id: str, seqs: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """The data of some rows by their seq, a few read at once: what is held of them is what is kept."""
+    kept: dict[int, dict[str, Any]] = {}
+    for first in range(0, len(seqs), _DETAILS_AT_ONCE):
+        asked = {"run": run_id, "seqs": seqs[first : first + _DETAILS_AT_ONCE]}
+        for seq, stored in retrying(lambda asked=asked: database.fetch(reading.DETAILS, asked)):  # type: ignore[misc]
+            kept[seq] = from_storable(stored)
+            _drop_prompt(kept[seq])
+    return kept
+
+
+def _drop_prompt(detail: Any) -> None:
+    if len(detail.get("prompt") or "") > SHORT_PROMPT_CHARACTERS and "prompt_digest" in detail:
+        del detail["prompt"]
 
 
 def load_results(database: Database, run_id: str, seqs: Sequence[int]) -> dict[int, bytes]:
@@ -65,11 +101,14 @@ def load_results(database: Database, run_id: str, seqs: Sequence[int]) -> dict[i
     return {seq: bytes(result) for seq, result in whole.items() if result is not None}
 
 
-def _load(database: Database, run_id: str, statement: str, *, with_results: bool) -> list[Row]:
+def _load(
+    database: Database, run_id: str, statement: str, *, with_results: bool, make: Make | None = None
+) -> list[Row]:
     rows: list[Row] = []
     more = True
     while more:
-        page = _page(database, run_id, rows[-1].seq if rows else 0, _PAGE_ROWS, statement, with_results=with_results)
+        after = rows[-1].seq if rows else 0
+        page = _page(database, run_id, after, _PAGE_ROWS, statement, with_results=with_results, make=make)
         rows += page.rows
         more = page.more
     return rows
@@ -80,11 +119,14 @@ def load_after(database: Database, run_id: str, after: int, limit: int = _PAGE_R
     return _page(database, run_id, after, limit, reading.PAGE, with_results=results)
 
 
-def _page(database: Database, run_id: str, after: int, limit: int, statement: str, *, with_results: bool) -> Page:
+def _page(
+    database: Database, run_id: str, after: int, limit: int, statement: str, *, with_results: bool,
+    make: Make | None = None,
+) -> Page:  # fmt: skip
     asked = {"run": run_id, "after": after, "limit": limit + 1, "results": with_results}
     found = _fetch(database, statement, asked)
     dense = [row for number, row in enumerate(found, after + 1) if row[_SEQ] == number]
-    return Page([_row(row) for row in dense[:limit]], len(dense) > limit)
+    return Page((make or _rows)(dense[:limit]), len(dense) > limit)
 
 
 def load_call(database: Database, call_id: str) -> list[CallRow]:
@@ -113,7 +155,6 @@ def load_own_directories(database: Database, run_id: str) -> list[tuple[str, str
     return [(call, str(path)) for call, path in named if path]
 
 
-Values = tuple[Any, ...]
 _SEQ = 2 + reading.COLUMNS.index("seq")
 _DETAIL, _RESULT, _REF = -3, -2, -1
 
@@ -123,12 +164,18 @@ def _fetch(database: Database, statement: str, asked: Mapping[str, Any]) -> list
     return [row if row[_REF] is None else (*row[:_RESULT], load_result(database, row[_REF]), None) for row in rows]
 
 
+def _rows(found: Sequence[Values]) -> list[Row]:
+    return [_row(row) for row in found]
+
+
 def _row(row: Values) -> Row:
     return _event_row(row) if row[0] else _call_row(row)
 
 
-def _call_row(row: Values) -> CallRow:
-    detail = from_storable(row[_DETAIL])
+def _call_row(row: Values, detail: dict[str, Any] | None = None) -> CallRow:
+    if detail is None:
+        detail = from_storable(row[_DETAIL])
+    assert detail is not None
     values = dict(zip(reading.COLUMNS, row[2:_DETAIL], strict=True))
     # The exact label stands in the data; the column is for readers that do not open it.
     values["label"] = detail.pop("_label", values["label"])

@@ -27,15 +27,23 @@ PAGE = f"""
         from crw_page(%(run)s, %(after)s, %(limit)s, %(results)s)"""
 
 SMALL_RESULT_BYTES = 2048
-# The same with the results that are small; the others are read when they are needed.
+LARGE_DETAIL_BYTES = 16384
+# The same with the results that are small, the others are read when they are needed, and without the data of calls
+# that ask at length, which are read a few at a time.
 PAGE_SLIM = f"""
-        select is_event, op, {", ".join(f'"{name}"' for name in COLUMNS)}, detail_json,
+        select is_event, op, {", ".join(f'"{name}"' for name in COLUMNS)},
+          case when is_event or "event" <> 'prepared' or octet_length(detail_json) <= {LARGE_DETAIL_BYTES}
+            then detail_json end,
           case when octet_length(result) <= {SMALL_RESULT_BYTES} then result end, null::text
         from crw_page(%(run)s, %(after)s, %(limit)s, true)"""
 
 # The results of some rows of a run.
 RESULTS = """
         select seq, result, result_ref from flow_calls where run_id = %(run)s and seq = any(%(seqs)s)"""
+
+# The data of some rows of a run.
+DETAILS = """
+        select seq, detail_json from flow_calls where run_id = %(run)s and seq = any(%(seqs)s)"""
 
 # All rows of a call, with results.
 CALL_ROWS = f"""

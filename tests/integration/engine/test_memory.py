@@ -27,9 +27,17 @@ async def main(flow, args):
 """
 
 
-def record(field: Field, length: int) -> str:
+ASKING = """
+async def main(flow, args):
+    for n in range(40):
+        (await flow.agent(f"{n} " + "y" * args["length"], role="reviewer")).require()
+    await flow.crw.noop(value="last")
+"""
+
+
+def record(field: Field, length: int, script: str = FLOW, asked: int = 0) -> str:
     """A run whose every position but the last answered with a text of this length; its scheduler is gone."""
-    run_id = field.submit(FLOW)
+    run_id = field.submit(script, {"length": asked})
 
     def answer(prepared: CallRow) -> Sequence[NewCallRow] | None:
         return None if is_last(prepared) else completed({"text": "x" * length})
@@ -42,7 +50,7 @@ def record(field: Field, length: int) -> str:
 
 
 def is_last(prepared: CallRow) -> bool:
-    return bool(prepared.detail["arguments"]["value"] == "last")
+    return prepared.detail.get("arguments") == {"value": "last"}
 
 
 @pytest.mark.req("RULE41")
@@ -75,3 +83,32 @@ def test_a_slim_load_has_the_small_results_and_says_which_others_there_are(field
     found = read.load_results(field.database, run_id, [row.seq for row in slim])
     whole = [row for row in read.load(field.database, run_id) if getattr(row, "event", "") == "completed"]
     assert found == {row.seq: row.result for row in whole}
+
+
+@pytest.mark.req("RULE41")
+def test_the_memory_of_a_resume_does_not_grow_with_its_prompts(field: Field) -> None:
+    peaks = []
+    for asked in (3_000, 300_000):
+        run_id = record(field, 10, ASKING, asked)
+        gc.collect()
+        tracemalloc.start()
+        field.drive()
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert field.end(run_id)["status"] == "completed"
+    # Twelve megabytes of prompts; a few at a time are read.
+    assert peaks[1] - peaks[0] < 7 << 20, peaks
+
+
+@pytest.mark.req("RULE41")
+@pytest.mark.parametrize("asked", [10, 3_000, 30_000])
+def test_a_slim_load_has_the_short_prompts_and_all_else_of_what_was_asked(field: Field, asked: int) -> None:
+    run_id = record(field, 10, ASKING, asked)
+    slim, whole = read.load_slim(field.database, run_id), read.load(field.database, run_id)
+    left_out = {"prompt"} if asked > read.SHORT_PROMPT_CHARACTERS else set()
+    for found, row in zip(slim, whole, strict=True):
+        if isinstance(row, CallRow) and isinstance(found, CallRow) and row.kind == "agent" and row.event == "prepared":
+            assert found.detail == {name: row.detail[name] for name in row.detail.keys() - left_out}
+            assert found.seq == row.seq
+        else:
+            assert found == row

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from scheduler.flow.digest import input_digest
 from scheduler.resume.decisions import Attach, Failed, GoOn, Live, Mismatch, Replay, Stays
+from scheduler.resume.differing import differing
 from scheduler.resume.effects import find_hold
 from scheduler.resume.history import History
 from scheduler.resume.walk import judge, judge_held, walk
+from shared.base.canonical import digest_text
 from shared.base.errors import StoreError
 from shared.model.position import child_path
 from shared.model.proof import HeldState, Verdict
@@ -333,3 +335,11 @@ def test_a_position_that_was_withdrawn_before_anybody_had_it_is_as_one_never_ope
     decision = walk(rows, PLACE, "agent", asks("another"), broken=Failed("a", PLACE, "one before does not replay"))
     assert isinstance(decision, Live) and (decision.because, decision.lost) == (None, False)
     assert (decision.attempt, decision.ended_attempts) == (1, 1)
+
+
+@pytest.mark.req("R09", "RULE41")
+@pytest.mark.parametrize("now", ["short", "q" * 100, "p" * 100])
+def test_a_long_prompt_that_was_not_loaded_differs_as_the_loaded_one_does(now):
+    before, after = asks("p" * 100, prompt_digest=digest_text("p" * 100)), asks(now, prompt_digest=digest_text(now))
+    lean = {name: value for name, value in before.items() if name != "prompt"}
+    assert differing(lean, after) == differing(before, after)
