@@ -213,6 +213,8 @@ class _Ops:
         def op(**arguments: Any) -> Awaitable[CallResult]:
             return self._run(name, arguments)
 
+        # Found here from now on.
+        self.__dict__[name] = op
         return op
 
 

@@ -29,7 +29,9 @@ from shared.model.proof import PROVEN, THREAD_ACTIVE, Answer, HeldState, Verdict
 from shared.model.rows import CallRow, NewEventRow, Row
 
 _FIRST_PAUSE_SECONDS = 0.01
-_LONGEST_PAUSE_SECONDS = 1.0
+# Until a host counts as silent its answer is due at any moment, and the whole run stands until it is there.
+_LONGEST_PAUSE_SECONDS = 0.03
+_SILENT_PAUSE_SECONDS = 1.0
 # From here on a host counts as silent, and the run says what it waits for.
 _SILENT_SECONDS = 10.0
 _STANDING_SECONDS = 2.0
@@ -129,7 +131,7 @@ class Proving:
                 return standing is None or standing.state == "lost"
             except StoreUnavailable as error:
                 log.warning("proofs_delayed", run=self._run_id, host=host, why=str(error))
-                await asyncio.sleep(_LONGEST_PAUSE_SECONDS)
+                await asyncio.sleep(_SILENT_PAUSE_SECONDS)
 
     async def _answer_for(self, node: str) -> Answer | None:
         """The answer of the host that has a node now; None when that one was given up."""
@@ -194,13 +196,14 @@ class Proving:
             if found is not None:
                 return found
             waited = time.monotonic() - started
-            if waited > _SILENT_SECONDS:
+            silent = waited > _SILENT_SECONDS
+            if silent:
                 wait.begin("host_unreachable")
             if waited > self._escalate_seconds:
                 wait.escalate(waited)
             self._check_patience(host, started)
             await asyncio.sleep(pause)
-            pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
+            pause = min(pause * 1.5, _SILENT_PAUSE_SECONDS if silent else _LONGEST_PAUSE_SECONDS)
 
     def _put(self, host: str) -> str:
         return questions.ask(self._database, host, PROOFS, self._run_id, epoch=self._epoch)
