@@ -133,18 +133,21 @@ class Field:
         self.proofs: Proofs = nothing_to_prove
         self.inputs: Inputs | None = None
         self.scheduler = self.new_scheduler()
-        self.worker = f"w-{secrets.token_hex(4)}"
-        hosts.register(
-            database,
-            hosts.Identity(
-                self.worker, "h1", "id", "home", 1, "1", "boot", "m", tuple(labels), 64, 1, None, None,
-                lease_seconds=600.0,
-            ),
-        )  # fmt: skip
+        self.worker = self.new_worker(labels)
 
     def close(self) -> None:
         self.writer.close()
         self.hand_writer.close()
+
+    def new_worker(self, labels: Sequence[str]) -> str:
+        name = f"w-{secrets.token_hex(4)}"
+        hosts.register(
+            self.database,
+            hosts.Identity(
+                name, "h1", "id", "home", 1, "1", "boot", "m", tuple(labels), 64, 1, None, None, lease_seconds=600.0
+            ),
+        )
+        return name
 
     def new_scheduler(self) -> str:
         name = f"s-{secrets.token_hex(4)}"
