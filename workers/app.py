@@ -89,7 +89,12 @@ class Application:
         wait_for_service(lambda seconds: check_broker(settings.broker_url or "", seconds), BrokerUnavailable)
         hands = Hands()
         appserver = AppServerService(
-            settings, settings.state_dir, pass_fds=(self.state.lock_fd,), before_send=self._check_lease
+            settings,
+            settings.state_dir,
+            pass_fds=(self.state.lock_fd,),
+            before_send=self._check_lease,
+            # The lock goes with the server: no successor works here before somebody has ended it.
+            on_stuck=lambda: self._ending.ask(1),
         )
         incarnation = Incarnation(
             settings,

@@ -99,14 +99,21 @@ def run_command(
     return Ended(child.returncode, time.monotonic() - started, timed_out, stopped)
 
 
-def kill_group(child: subprocess.Popen[bytes], grace_seconds: float = KILL_GRACE_SECONDS) -> None:
-    """End a child's whole process group: SIGTERM, a grace, SIGKILL. The child must lead its own session."""
+def kill_group(
+    child: subprocess.Popen[bytes], grace_seconds: float = KILL_GRACE_SECONDS, *, give_up_seconds: float | None = None
+) -> None:
+    """End a child's whole process group: SIGTERM, a grace, SIGKILL. The child must lead its own session.
+
+    Args:
+        give_up_seconds: how long its end is waited for; None for as long as it takes.
+    """
     if child.poll() is None:
         _signal_group(child.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(grace_seconds)
     _signal_group(child.pid, signal.SIGKILL)
-    child.wait()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(give_up_seconds)
 
 
 def _signal_group(leader: int, number: int) -> None:

@@ -34,13 +34,18 @@ class AppServerConnection:
         self._models = models
 
     @property
+    def pid(self) -> int:
+        """The process id of the server."""
+        return self._server.pid
+
+    @property
     def alive(self) -> bool:
         """Whether this generation still runs."""
         return self._server.alive
 
-    def stop(self, grace_seconds: float) -> None:
-        """End this generation: whoever waits on it hears AnswerLost."""
-        self._server.stop(grace_seconds)
+    def stop(self, grace_seconds: float) -> bool:
+        """End this generation: whoever waits on it hears AnswerLost. Whether it is gone."""
+        return self._server.stop(grace_seconds)
 
     @property
     def rate_limits(self) -> dict[str, Any]:

@@ -14,17 +14,19 @@ import resource
 import secrets
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import psutil
 
 from shared.base.command import die_with_parent, kill_group, marked
 from shared.base.errors import Refused, SettingsError
 from shared.base.log import get_logger
+from workers.appserver.own_words import OwnWords
 from workers.appserver.requests import Answerer
 from workers.appserver.router import Router
 from workers.appserver.rpc import BeforeSend, Rpc
@@ -32,9 +34,9 @@ from workers.appserver.transport import Message, Transport
 
 log = get_logger()
 
+# The answers of a start share it.
 _START_SECONDS = 30.0
 _STOP_GRACE_SECONDS = 10.0
-_LOG_BYTES = 16 << 20
 # Streams of text that nobody here reads; the completed items carry all of it.
 _UNREAD = (
     "item/agentMessage/delta",
@@ -73,6 +75,7 @@ class AppServer:
         # Threads the server has loaded: it unloads none, and each costs it memory and descriptors (measured).
         self.loaded: set[str] = set()
         self._launch = launch
+        self._own_words = OwnWords(launch.log_file)
         self._on_exit = on_exit
         self._child: subprocess.Popen[bytes] | None = None
         self._spawned = threading.Event()
@@ -111,27 +114,32 @@ class AppServer:
         """Whether requests can still be sent to it."""
         return not self.gone.is_set()
 
-    def stop(self, grace_seconds: float = _STOP_GRACE_SECONDS) -> None:
-        """End it in order (end of input, a grace), then its whole process tree. Returns when it is gone."""
+    def stop(self, grace_seconds: float = _STOP_GRACE_SECONDS) -> bool:
+        """End it in order (end of input, a grace), then its whole process tree.
+
+        Returns:
+            Whether it is gone; False when it outlived even that.
+        """
         child = self._child
         if child is None:
-            return
+            return True
         tree = _descendants(child.pid)
         self._transport.close_input()
         # Its output ends before it does: what it still writes to its home must not be cut short.
         if not self._exited.wait(grace_seconds):
             log.warning("app_server_killed", generation=self.generation)
-        kill_group(child, grace_seconds=0.0)
+        kill_group(child, grace_seconds=0.0, give_up_seconds=_STOP_GRACE_SECONDS)
         # Sandboxed commands lead groups of their own; they normally die with their server.
         for process in tree:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         self._exited.wait(_STOP_GRACE_SECONDS)
+        return child.poll() is not None
 
     def _keep(self) -> None:
         """Spawn the child, read it to its end, and say so: the life of this thread is the child's."""
         try:
-            with _open_log(self._launch.log_file) as errors:
+            with self._own_words.open() as errors:
                 child = subprocess.Popen(
                     [str(self._launch.program), *self._launch.arguments],
                     stdin=subprocess.PIPE,
@@ -164,7 +172,8 @@ class AppServer:
                 child.wait(_STOP_GRACE_SECONDS)
             kill_group(child, grace_seconds=0.0)
         why = f"exit status {child.returncode}"
-        log.info("app_server_ended", generation=self.generation, exit_status=child.returncode)
+        words = self._own_words.last()
+        log.info("app_server_ended", generation=self.generation, exit_status=child.returncode, last_words=words)
         self._end(why)
         self._exited.set()
         self._transport.close()
@@ -174,7 +183,8 @@ class AppServer:
         try:
             self._transport.read_all(self._receive)
         finally:
-            self._end("its output ended")
+            words = self._own_words.last()
+            self._end(f"its output ended; its last words: {words}" if words else "its output ended")
 
     def _end(self, why: str) -> None:
         self.gone.set()
@@ -195,12 +205,15 @@ class AppServer:
             "clientInfo": {"name": "crw-farm", "title": None, "version": _own_version()},
             "capabilities": {"experimentalApi": True, "optOutNotificationMethods": list(_UNREAD)},
         }
+        deadline = time.monotonic() + _START_SECONDS
         hello = self.rpc.request("initialize", params, timeout_seconds=_START_SECONDS)
         self.version = read_user_agent(str(hello.get("userAgent") or ""))
         self.rpc.send({"method": "initialized"})
         try:
             # A server with a broken configuration starts, warns, and runs on defaults; this request fails on it.
-            config = self.rpc.request("config/read", {"includeLayers": False}, timeout_seconds=_START_SECONDS)
+            config = self.rpc.request(
+                "config/read", {"includeLayers": False}, timeout_seconds=max(0.0, deadline - time.monotonic())
+            )
         except Refused as error:
             mend = f"mend codex.config or {self._launch.home / 'config.toml'}"
             raise SettingsError(f"the App Server's configuration is broken ({error}); {mend}") from None
@@ -232,12 +245,3 @@ def _descendants(pid: int) -> list[psutil.Process]:
         return psutil.Process(pid).children(recursive=True)
     except psutil.Error:
         return []
-
-
-def _open_log(file: Path) -> IO[bytes]:
-    """The server's standard error goes straight to a file; a large one is put aside once at each start."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):
-        if file.stat().st_size > _LOG_BYTES:
-            file.replace(file.with_suffix(".old"))
-    return open(file, "ab")

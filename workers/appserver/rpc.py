@@ -133,4 +133,6 @@ class Rpc:
             slots = list(self._slots.values())
         for method, answer in slots:
             if not answer.done():
-                answer.set_exception(AnswerLost(f"the App Server ended before it answered {method}", method=method))
+                answer.set_exception(
+                    AnswerLost(f"the App Server ended ({why}) before it answered {method}", method=method)
+                )

@@ -39,6 +39,8 @@ class AppServerService:
             raises goes to the caller and the frame stays here. Where a worker
             compares its lease.
         on_exit: told the generation that ended, from a thread of the service.
+        on_stuck: told once that a server cannot be ended: from then on nothing is asked of any, since two must
+            never share the home. Whoever has the service ends with it.
     """
 
     def __init__(
@@ -49,12 +51,15 @@ class AppServerService:
         pass_fds: tuple[int, ...] = (),
         before_send: BeforeSend | None = None,
         on_exit: Callable[[str], None] = lambda generation: None,
+        on_stuck: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings.codex
         self._state_dir = state_dir
         self._pass_fds = pass_fds
         self._before_send = before_send
         self._on_exit = on_exit
+        self._on_stuck = on_stuck
+        self._stuck: str | None = None
         self._lock = threading.Lock()
         self._server: AppServer | None = None
         self._held: weakref.WeakSet[AppServerConnection] = weakref.WeakSet()
@@ -70,9 +75,10 @@ class AppServerService:
 
         Raises:
             SettingsError: it cannot be started as it is configured.
-            NotSent: it was stopped, or dies again and again; nothing was asked of it.
+            NotSent: it was stopped, cannot be ended, or dies again and again; nothing was asked of it.
         """
         with self._lock:
+            self._refuse_stuck()
             if self._stopped:
                 raise NotSent("this worker's App Server was stopped")
             if self._server is not None and self._server.alive and self._is_worn(self._server):
@@ -89,8 +95,20 @@ class AppServerService:
 
     def _end_server(self) -> None:
         if self._server is not None:
-            self._server.stop()
+            if not self._server.stop():
+                self._latch(self._server.generation, self._server.pid)
+                self._refuse_stuck()
             self._server = None
+
+    def _latch(self, generation: str, pid: int) -> None:
+        if self._stuck is None:
+            self._stuck = f"the App Server (pid {pid}) cannot be ended"
+            log.error("app_server_stuck", generation=generation, pid=pid)
+            self._on_stuck()
+
+    def _refuse_stuck(self) -> None:
+        if self._stuck is not None:
+            raise NotSent(f"{self._stuck}, so none is asked for anything; this worker ends")
 
     def _is_worn(self, server: AppServer) -> bool:
         """Whether a server has loaded many threads and nobody works on any: it unloads none by itself."""
@@ -110,7 +128,7 @@ class AppServerService:
             shared: end it also when others hold a connection to it.
 
         Returns:
-            Whether it has ended; False when others use it.
+            Whether it has ended; False when others use it, or it cannot be ended.
         """
         with self._lock:
             others = [
@@ -118,8 +136,11 @@ class AppServerService:
             ]
             if others and not shared and connection.alive:
                 return False
-        connection.stop(_HUNG_GRACE_SECONDS if shared else _STOP_GRACE_SECONDS)
-        return True
+        gone = connection.stop(_HUNG_GRACE_SECONDS if shared else _STOP_GRACE_SECONDS)
+        if not gone:
+            with self._lock:
+                self._latch(connection.generation, connection.pid)
+        return gone
 
     def stop(self) -> None:
         """End the server for good; requests that are open lose their answers."""

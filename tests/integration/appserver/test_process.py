@@ -146,6 +146,37 @@ def test_stop_is_an_orderly_end_and_final(fake: FakeHost, make_service: MakeServ
         service.connection()
 
 
+@pytest.mark.req("T34")
+def test_a_server_that_cannot_be_ended_is_followed_by_no_other(
+    fake: FakeHost, make_service: MakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    service = make_service(on_stuck=lambda: told.append("stuck"))
+    connection = service.connection()
+    with monkeypatch.context() as kernel:
+        # As one that hangs in the kernel: it takes no notice of the end of its input, nor of any signal.
+        os.kill(connection.pid, signal.SIGSTOP)
+        kernel.setattr("workers.appserver.process._STOP_GRACE_SECONDS", 0.2)
+        kernel.setattr("shared.base.command._signal_group", lambda *_: None)
+        kernel.setattr("psutil.Process.kill", lambda _: None)
+        assert not service.end_generation(connection, shared=True)
+        for _ in range(2):
+            with pytest.raises(NotSent, match=rf"pid {connection.pid}\) cannot be ended"):
+                service.connection()
+    assert told == ["stuck"]
+    assert len([line for line in fake.requests() if line.get("event") == "start"]) == 1
+
+
+@pytest.mark.req("C25")
+def test_what_a_server_said_last_goes_with_the_failure_and_is_cut(make_service: MakeService, fake: FakeHost) -> None:
+    said = "echo " + "x" * 5000 + " out of memory >&2"
+    fake.program.write_text(fake.program.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\n{said}\n"))
+    fake.write_faults({"method": "config/read", "do": "die"})
+    with pytest.raises(NotSent, match=r"did not start.*out of memory") as caught:
+        make_service().connection()
+    assert 1500 < len(str(caught.value)) < 3000
+
+
 def test_what_the_server_says_on_its_error_stream_is_kept(
     make_service: MakeService, tmp_path: Path, fake: FakeHost
 ) -> None:

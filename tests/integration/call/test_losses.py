@@ -107,6 +107,20 @@ def test_a_completed_turn_that_cannot_be_read_is_unknown_and_never_empty(one: On
     assert ended is not None and (ended.status, ended.reason) == (Status.OUTCOME_UNKNOWN, "unreadable")
 
 
+@pytest.mark.req("T25")
+def test_a_first_turn_is_sent_on_the_server_that_said_what_its_thread_is_or_not_at_all(one: OneWorker) -> None:
+    one.fake.write_faults({"method": "thread/read", "do": "die_answered", "once": True})
+    call = one.open(prompt(DONE))
+    one.work(call)
+    check_completed(one, call)
+    threads = [row for row in one.rows(call) if row.event == "thread_started"]
+    asked = [row for row in one.rows(call) if row.event == "turn_requested"]
+    (frame,) = one.fake.requests("turn/start")
+    assert len(threads) == 2 and threads[0].detail["generation"] != threads[1].detail["generation"]
+    assert frame["params"]["threadId"] == threads[1].thread_id == asked[-1].thread_id
+    assert asked[-1].detail["generation"] == threads[1].detail["generation"]
+
+
 @pytest.mark.req("RULE34", "T37")
 def test_a_worker_that_stops_leaves_its_call_to_the_next_one(one: OneWorker) -> None:
     call = one.open(prompt(WRITES, WAITS))

@@ -134,6 +134,27 @@ def test_a_resume_removes_what_earlier_processes_left_and_says_what_it_could_not
     assert Path(row_of(one, design, "placed").worktree_path or "").is_dir(), "a thread's own directory stays"
 
 
+@pytest.mark.req("R39")
+def test_a_resume_leaves_the_directory_of_a_call_that_is_still_at_work_in_it(
+    one: OneWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    design = architect(one)
+    one.work(design)
+    one.fake.write_scripts({"late": {"by_thread": True, "steps": [{"failed": {"code": "insufficient_quota"}}, DONE]}})
+    context = one.goes_on(design, how="fork")
+    review = architect(one, "[[script:late]]", head=head(one), context=context, lineage=1)
+    with monkeypatch.context() as died:
+        # The worker died behind the terminal row, before it removed the directory.
+        died.setattr("workers.call.run.leave_directory", lambda *_: None)
+        assert one.work(review).status is Status.HELD  # type: ignore[union-attr]
+    own = Path(row_of(one, review, "placed").worktree_path or "")
+    again = one.clear_hold(review)
+    assert one.work(architect(one, lineage=2)).status is Status.COMPLETED  # type: ignore[union-attr]
+    assert own.is_dir(), "a terminal row names it, and the call goes on in it"
+    assert one.work(again).status is Status.COMPLETED  # type: ignore[union-attr]
+    assert not own.exists()
+
+
 @pytest.mark.req("T46", "A03")
 def test_a_turn_that_may_only_read_and_changed_its_directory_fails_and_leaves_the_evidence(one: OneWorker) -> None:
     call = one.open(prompt(WRITES, DONE), role="reviewer")

@@ -32,6 +32,22 @@ def test_a_question_is_answered_while_every_slot_is_busy(farm: Farm):
         assert (found["proven"], found["reason"]) == (False, "no_agent_call")
 
 
+@pytest.mark.req("RULE25")
+def test_what_waits_for_this_host_is_served_before_what_any_host_could_take(farm: Farm):
+    farm.wait_up(farm.start_worker("h1", concurrency=1, idle_claim_seconds=60))
+    with closing(ScriptedRun(farm)) as run:
+        busy = run.open(seconds=1.5)
+        claimed = text("select 1 from call_claims where state = 'claimed'")
+        wait_until(lambda: farm.database.fetch(str(claimed), {}), 10, "the slot to be busy")
+        anybody = [run.open(value=n) for n in range(3)]
+        own = run.open(publish=False)
+        run.send_again(own, "host.h1")
+        for call in (*anybody, own):
+            wait_until(lambda call=call: run.end_of(call), 15, "a call's end")
+        ended = [row.call_id for row in farm.call_rows(run.run_id, "completed")]
+        assert ended == [busy, own, *anybody]
+
+
 @pytest.mark.req("RULE36")
 def test_a_call_whose_message_was_lost_is_found_by_asking(farm: Farm):
     farm.wait_up(farm.start_worker("h1"))
