@@ -40,6 +40,7 @@ from workers.cleaning import clean_and_answer
 from workers.consuming import take_hints
 from workers.duties import Slots, StopFlags
 from workers.ending import Ending
+from workers.generations import Generations
 from workers.health import Health
 from workers.incarnation import Incarnation
 from workers.janitor import Janitor
@@ -125,7 +126,8 @@ class Application:
         )
         self._slots = Slots(self.worker, Caller(self.worker, run_op, run_agent_call))
         self._queues = Queues(self.worker)
-        self._ending = Ending(self.worker)
+        self._generations = Generations(database, incarnation, appserver)
+        self._ending = Ending(self.worker, on_stopped=self._generations.close)
 
     def run(self) -> NoReturn:
         """Work until a signal ends the process."""
@@ -135,6 +137,7 @@ class Application:
         start_thread(Questions(self.worker, {RECOVER: recover_call, PROOFS: answer_proofs}).loop, "questions")
         start_thread(self._queues.watch_loop, "queues")
         start_thread(Janitor(self.worker).loop, "janitor")
+        start_thread(self._generations.loop, "generations")
         start_thread(lambda: self.worker.progress.loop(self.worker.stopping), "progress")
         ending = start_thread(self._ending.loop, "ending")
         start_thread(lambda: self._health().loop(self.worker.stopping.wait), "health")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -28,8 +29,14 @@ log = get_logger()
 class Ending:
     """The end of one worker process."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, on_stopped: Callable[[], None] = lambda: None) -> None:
+        """Prepare.
+
+        Args:
+            on_stopped: called when the App Server has ended in order; takes some seconds at most.
+        """
         self._worker = worker
+        self._on_stopped = on_stopped
         self._asked = threading.Event()
         self._status = 0
 
@@ -54,6 +61,7 @@ class Ending:
         # Turns are being interrupted now; an end that is seen spares the successor a look.
         self._wait_for_hands(_INTERRUPT_GRACE_SECONDS)
         worker.appserver.stop()
+        self._on_stopped()
         worker.writer.flush()
         try:
             worker.incarnation.stop(worker.database)

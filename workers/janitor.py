@@ -18,7 +18,7 @@ from shared.base.errors import CrwError, StoreError
 from shared.base.ids import RunId, is_run_id
 from shared.base.log import get_logger
 from shared.hub.refs import delete_run_refs
-from shared.journal import draining, retention
+from shared.journal import draining, retention, serving
 from workers.rollouts import remove_threads
 from workers.worker import Worker
 from workers.worktrees.clean import clean_host, runs_here
@@ -53,6 +53,8 @@ class Janitor:
         removed = self._clean_here(days) + self._clean_hubs(days) if days else 0
         used = disk_use(worker.settings.state_dir / "flow")
         draining.report_disk(worker.database, worker.host, used)
+        if days:
+            serving.drop_generations(worker.database, worker.host, days)
         return removed
 
     def _clean_here(self, days: float) -> int:

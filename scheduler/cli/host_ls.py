@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,9 +11,11 @@ import click
 from scheduler.cli.options import json_option
 from scheduler.cli.output import Table, draw, duration, record, say, size
 from scheduler.cli.render_run import drop_empty
+from scheduler.cli.render_served import limit_words, served_record, server_words
 from scheduler.client import Farm
 from shared.journal.database import clock
 from shared.journal.roster import HostState, list_hosts
+from shared.journal.serving import list_limits, list_servers
 
 
 @click.command("ls")
@@ -25,7 +27,8 @@ def command(as_json: bool) -> None:
     calls: a worker that beats and does not look ends itself. CALLS are running, of so many
     slots; STRANDED calls wait for their host to come back; NODES have their worktree there.
     A draining host takes no new nodes and is empty when none of the three is left. DISK is
-    what runs take there, as the host last looked.
+    what runs take there, as the host last looked. SERVER is its App Server: up for so long,
+    or why the last one ended; LIMIT what its account has used of its fullest window.
 
     \b
     crw host ls
@@ -34,11 +37,17 @@ def command(as_json: bool) -> None:
     with Farm(process="cli") as farm:
         farm.check_database()
         hosts, now = list_hosts(farm.database), clock(farm.database)
+        servers, limits = list_servers(farm.database), list_limits(farm.database)
     if as_json:
         for host in hosts:
-            record(host_record(host, now))
+            served = served_record(servers.get(host.host), limits.get(host.host, ()))
+            record({**host_record(host, now), **served})
     elif hosts:
-        draw(hosts_table(hosts, now))
+        served_words = {
+            host.host: (server_words(servers.get(host.host), now), limit_words(limits.get(host.host, ()), now))
+            for host in hosts
+        }
+        draw(hosts_table(hosts, now, served_words))
     else:
         say("no host has registered yet; start 'crw worker' on one")
 
@@ -64,8 +73,11 @@ def look_age_seconds(host: HostState, now: datetime) -> float | None:
     return None if host.looked_at is None else (now - host.looked_at).total_seconds()
 
 
-def hosts_table(hosts: Sequence[HostState], now: datetime) -> Table:
-    """One line a host."""
+def hosts_table(
+    hosts: Sequence[HostState], now: datetime, served: Mapping[str, tuple[str, str]] | None = None
+) -> Table:
+    """One line a host; `served` says of each its App Server and its account's limit."""
+    served = served or {}
     rows = tuple(
         (
             host.host,
@@ -78,6 +90,7 @@ def hosts_table(hosts: Sequence[HostState], now: datetime) -> Table:
             size(host.run_bytes) if host.run_bytes is not None else "",
             free_words(host),
             host.codex_version or "",
+            *served.get(host.host, ("", "")),
             str(host.version or ""),
             ",".join(label for label in host.labels),
             host.account or "",
@@ -95,6 +108,8 @@ def hosts_table(hosts: Sequence[HostState], now: datetime) -> Table:
         "DISK",
         "FREE",
         "CODEX",
+        "SERVER",
+        "LIMIT",
         "VERSION",
         "LABELS",
         "ACCOUNT",

@@ -2,7 +2,7 @@
 
 `call_claims` says who may work on a call now; `outbox` what nobody has claimed yet;
 `node_placements` where a node's worktree lies; `host_questions` what a host is asked;
-`call_progress` is a hint.
+`call_progress` is a hint; `server_generations` and `host_limits` tell people what a host has run and has left.
 Source: design of the farm, "The journal in Postgres".
 """
 
@@ -173,3 +173,28 @@ call_progress = Table(
     prefixes=["UNLOGGED"],
 )
 Index("progress_of_run", call_progress.c.run_id)
+
+server_generations = Table(
+    "server_generations",
+    METADATA,
+    Column("generation", Text, primary_key=True),
+    host_column(null=False),
+    Column("worker_id", Text, ForeignKey("farm_workers.worker_id"), nullable=False),
+    int_column("pid"),
+    *[text_column(name) for name in ("pid_started", "boot_id", "codex_path", "codex_version", "state")],
+    time_column("started_at"),
+    time_column("ended_at", null=True),
+    text_column("reason", null=True),
+)
+Index("generations_of_host", server_generations.c.host, server_generations.c.started_at)
+
+host_limits = Table(
+    "host_limits",
+    METADATA,
+    Column("host", Text, ForeignKey("farm_hosts.host"), primary_key=True),
+    Column("limit_id", Text, primary_key=True),
+    Column("used_percent", Double, nullable=False),
+    int_column("window_minutes", null=True),
+    time_column("resets_at", null=True),
+    time_column("observed_at"),
+)

@@ -47,11 +47,6 @@ class AppServerConnection:
         """End this generation: whoever waits on it hears AnswerLost. Whether it is gone."""
         return self._server.stop(grace_seconds)
 
-    @property
-    def rate_limits(self) -> dict[str, Any]:
-        """The account's windows as last reported."""
-        return self._server.router.rate_limits
-
     def request(self, method: str, params: dict[str, Any], *, timeout_seconds: float | None = None) -> dict[str, Any]:
         """Any request of the protocol. Raises NotSent, Refused, AnswerLost."""
         return self._server.rpc.request(method, params, timeout_seconds=timeout_seconds)

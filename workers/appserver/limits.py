@@ -133,3 +133,25 @@ def _reason(info: str | None, status: int | None) -> str:
 def merge_rate_limits(known: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
     """A sparse snapshot over what was known: null means unknown, never recovered."""
     return {**known, **{name: value for name, value in update.items() if value is not None}}
+
+
+@dataclass(frozen=True)
+class Window:
+    """What is used of one window of the account. Shape: `resets_at` seconds since 1970."""
+
+    limit_id: str
+    used_percent: float
+    window_minutes: int | None
+    resets_at: float | None
+
+
+def read_windows(known: Mapping[str, Any]) -> list[Window]:
+    """The windows of a merged snapshot that say how much of them is used."""
+    found = []
+    for name in ("primary", "secondary"):
+        window = known.get(name)
+        if not isinstance(window, Mapping) or not isinstance(window.get("usedPercent"), int | float):
+            continue
+        limit_id = f"{known['limitId']}/{name}" if known.get("limitId") else name
+        found.append(Window(limit_id, window["usedPercent"], window.get("windowDurationMins"), window.get("resetsAt")))
+    return found

@@ -50,6 +50,14 @@ _UNREAD = (
 )
 
 
+OnExit = Callable[[str, str], None]
+"""Told a generation that ended and why: `stopped` where that was asked for, else its exit status."""
+
+
+def _tell_nobody(generation: str, reason: str) -> None:
+    """For whoever does not want to know."""
+
+
 @dataclass(frozen=True)
 class Launch:
     """Everything a start needs."""
@@ -67,7 +75,7 @@ class Launch:
 class AppServer:
     """A running server. `generation` names this start; frames and answers belong to one generation."""
 
-    def __init__(self, launch: Launch, on_exit: Callable[[str], None] = lambda generation: None) -> None:
+    def __init__(self, launch: Launch, on_exit: OnExit = _tell_nobody) -> None:
         self.generation = secrets.token_hex(8)
         self.version = ""
         self.router = Router()
@@ -80,10 +88,11 @@ class AppServer:
         self._child: subprocess.Popen[bytes] | None = None
         self._spawned = threading.Event()
         self._exited = threading.Event()
+        self._stopping = False
         self._spawn_error: OSError | None = None
 
     @classmethod
-    def start(cls, launch: Launch, on_exit: Callable[[str], None] = lambda generation: None) -> AppServer:
+    def start(cls, launch: Launch, on_exit: OnExit = _tell_nobody) -> AppServer:
         """Spawn a server and shake hands once.
 
         Raises:
@@ -123,6 +132,8 @@ class AppServer:
         child = self._child
         if child is None:
             return True
+        # One that has ended by itself stays so.
+        self._stopping = self._stopping or self.alive
         tree = _descendants(child.pid)
         self._transport.close_input()
         # Its output ends before it does: what it still writes to its home must not be cut short.
@@ -175,9 +186,10 @@ class AppServer:
         words = self._own_words.last()
         log.info("app_server_ended", generation=self.generation, exit_status=child.returncode, last_words=words)
         self._end(why)
+        # Before whoever stops it goes on: the note must not come behind the end of its worker.
+        self._on_exit(self.generation, "stopped" if self._stopping else why)
         self._exited.set()
         self._transport.close()
-        self._on_exit(self.generation)
 
     def _read(self) -> None:
         try:

@@ -10,7 +10,9 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from shared.base.errors import HostError, NotSent, SettingsError
 from shared.base.log import get_logger
@@ -30,6 +32,16 @@ _STOP_GRACE_SECONDS = 5.0
 _HUNG_GRACE_SECONDS = 0.5
 
 
+@dataclass(frozen=True)
+class Started:
+    """A server that was started: what a record of it names."""
+
+    generation: str
+    pid: int
+    program: Path
+    version: str
+
+
 class AppServerService:
     """Starts the server when it is first needed and again after it died, at a limited rate.
 
@@ -38,7 +50,6 @@ class AppServerService:
         before_send: asked with method and params right before each frame; what it
             raises goes to the caller and the frame stays here. Where a worker
             compares its lease.
-        on_exit: told the generation that ended, from a thread of the service.
         on_stuck: told once that a server cannot be ended: from then on nothing is asked of any, since two must
             never share the home. Whoever has the service ends with it.
     """
@@ -50,14 +61,14 @@ class AppServerService:
         *,
         pass_fds: tuple[int, ...] = (),
         before_send: BeforeSend | None = None,
-        on_exit: Callable[[str], None] = lambda generation: None,
         on_stuck: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings.codex
         self._state_dir = state_dir
         self._pass_fds = pass_fds
         self._before_send = before_send
-        self._on_exit = on_exit
+        self._began: Callable[[Started], None] = lambda started: None
+        self._ended: Callable[[str, str], None] = lambda generation, reason: None
         self._on_stuck = on_stuck
         self._stuck: str | None = None
         self._lock = threading.Lock()
@@ -66,6 +77,16 @@ class AppServerService:
         self._started_at: deque[float] = deque(maxlen=_STARTS)
         self._stopped = False
         self._home_id: str | None = None
+
+    def watch(self, began: Callable[[Started], None], ended: Callable[[str, str], None]) -> None:
+        """Be told of each server that starts, and of each that ends, with its reason; neither may block."""
+        self._began, self._ended = began, ended
+
+    @property
+    def rate_limits(self) -> dict[str, Any]:
+        """The account's windows as the living server last reported them; empty without one."""
+        server = self._server
+        return server.router.rate_limits if server is not None else {}
 
     def connection(self) -> AppServerConnection:
         """A connection to the live server; starts one when there is none.
@@ -168,8 +189,9 @@ class AppServerService:
         self._started_at.append(now)
         home = prepare_home(self._settings, self._state_dir)
         config, local_only = self._settings.config, self._settings.local_only
+        program = admit_codex(self._settings, home).program
         launch = Launch(
-            program=admit_codex(self._settings, home).program,
+            program=program,
             arguments=plan_arguments(config, local_only=local_only, mcp_servers=find_mcp_servers(home)),
             environment=plan_environment(home, config),
             home=home,
@@ -179,10 +201,11 @@ class AppServerService:
             before_send=self._before_send,
         )
         try:
-            server = AppServer.start(launch, self._on_exit)
+            server = AppServer.start(launch, lambda generation, reason: self._ended(generation, reason))
         except HostError as error:
             # Nothing of a call was asked of a server that did not come up.
             raise NotSent(f"the App Server did not start: {error}; its own words are in {self._log_file}") from error
+        self._began(Started(server.generation, server.pid, program, server.version))
         self._refuse_unasked_servers(server)
         return server
 

@@ -78,16 +78,20 @@ def test_a_turn_that_nobody_heard_of_stays_ambiguous_and_is_not_sent_again(
 def test_a_server_that_dies_over_a_turn_leaves_it_ambiguous(
     fake: FakeHost, make_service: MakeService, tmp_path: Path, fault: str
 ) -> None:
-    ended: list[str] = []
+    began: list[str] = []
+    ended: list[tuple[str, str]] = []
     fake.write_faults({"method": "turn/start", "do": fault})
-    service = make_service(on_exit=ended.append)
+    service = make_service()
+    service.watch(lambda started: began.append(started.generation), lambda *end: ended.append(end))
     connection = service.connection()
     thread = _thread(connection, tmp_path)
     with connection.turns.cursor(thread.id) as cursor, pytest.raises(AnswerLost):
         connection.turns.start(cursor, _request())
     assert len(fake.requests("turn/start")) == 1
     assert service.connection().generation != connection.generation
-    assert ended == [connection.generation]
+    assert began == [connection.generation, service.connection().generation]
+    ((generation, why),) = ended
+    assert generation == connection.generation and why.startswith("exit status")
 
 
 def test_a_server_that_dies_after_its_answer_loses_the_end(

@@ -13,7 +13,7 @@ from scheduler.client import Farm
 from shared.base.canonical import storable
 from shared.base.errors import StillRunning
 from shared.broker.wakeups import Wakeups
-from shared.journal import artifacts
+from shared.journal import artifacts, serving
 from shared.journal.append import RunRows
 from shared.model.rows import NewCallRow, NewEventRow
 from tests.integration.cli.conftest import Crw
@@ -158,6 +158,20 @@ def test_host_ls_shows_who_lives_and_what_they_do(crw: Crw, journal: JournalFarm
     assert (record["host"], record["state"], record["alive"], record["slots"]) == ("h1", "up", True, 4)
     assert record["beat_age_seconds"] < 60
     assert crw("host", "ls").out.split("\n")[1].startswith("h1")
+
+
+@pytest.mark.req("DEF16")
+def test_host_ls_shows_the_app_server_and_what_the_account_has_left(crw: Crw, journal: JournalFarm):
+    begun(journal)
+    assert "SERVER" not in crw("host", "ls").out
+    (worker,) = journal.rows("select worker_id from farm_workers")[0]
+    serving.generation_began(journal.database, "h1", worker, "boot", serving.Began("g1", 7, "1", "/codex", "0.163.0"))
+    serving.limits_seen(journal.database, "h1", [serving.Limit("primary", 61.0, 300, 4102444800.0)])
+    (record,) = crw("host", "ls", "--json").records
+    assert (record["app_server"]["generation"], record["app_server"]["up"]) == ("g1", True)
+    assert (record["limits"][0]["used_percent"], record["limits"][0]["window_minutes"]) == (61.0, 300)
+    said = crw("host", "ls").out
+    assert "up 0s" in said and "61%, resets in" in said
 
 
 def test_doctor_finds_the_services_well_and_names_what_is_not(crw: Crw, monkeypatch: pytest.MonkeyPatch):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.hub.refs import pending_ref, read_refs, run_namespace
-from shared.journal import roster, runs
+from shared.journal import roster, runs, serving
 from shared.journal.append import JournalWriter, RunLease, RunRows
 from shared.journal.database import Database
 from shared.model.spec import RunSpec
@@ -88,6 +88,21 @@ def test_only_what_ended_long_ago_goes_from_host_mirror_and_hub(farm: Farm, tmp_
     assert stranger.is_dir(), "a run that this journal does not know is not its own"
     assert host.janitor.pass_once() == 0
     assert git(host.hub, "rev-parse", "main")
+
+
+@pytest.mark.req("DEF16", "RULE39")
+def test_app_servers_that_ended_long_ago_are_forgotten(farm: Farm, tmp_path: Path) -> None:
+    host = Host(farm, tmp_path, 14)
+    worker = str(farm.rows("select worker_id from farm_workers")[0][0])
+    for name in ("old", "fresh", "up"):
+        serving.generation_began(farm.database, "h1", worker, "boot", serving.Began(name, 7, "1", "/codex", "0.163.0"))
+    for name in ("old", "fresh"):
+        serving.generation_ended(farm.database, name, "stopped")
+    farm.rows(
+        "update server_generations set ended_at = now() - interval '15 days' where generation = 'old' returning 1"
+    )
+    host.janitor.pass_once()
+    assert sorted(farm.rows("select generation from server_generations")) == [("fresh",), ("up",)]
 
 
 @pytest.mark.req("RULE39")
