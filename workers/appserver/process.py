@@ -30,6 +30,7 @@ from workers.appserver.own_words import OwnWords
 from workers.appserver.requests import Answerer
 from workers.appserver.router import Router
 from workers.appserver.rpc import BeforeSend, Rpc
+from workers.appserver.runtime import read_user_agent
 from workers.appserver.transport import Message, Transport
 
 log = get_logger()
@@ -54,10 +55,6 @@ OnExit = Callable[[str, str], None]
 """Told a generation that ended and why: `stopped` where that was asked for, else its exit status."""
 
 
-def _tell_nobody(generation: str, reason: str) -> None:
-    """For whoever does not want to know."""
-
-
 @dataclass(frozen=True)
 class Launch:
     """Everything a start needs."""
@@ -75,7 +72,7 @@ class Launch:
 class AppServer:
     """A running server. `generation` names this start; frames and answers belong to one generation."""
 
-    def __init__(self, launch: Launch, on_exit: OnExit = _tell_nobody) -> None:
+    def __init__(self, launch: Launch, on_exit: OnExit = lambda *_: None) -> None:
         self.generation = secrets.token_hex(8)
         self.version = ""
         self.router = Router()
@@ -92,7 +89,7 @@ class AppServer:
         self._spawn_error: OSError | None = None
 
     @classmethod
-    def start(cls, launch: Launch, on_exit: OnExit = _tell_nobody) -> AppServer:
+    def start(cls, launch: Launch, on_exit: OnExit = lambda *_: None) -> AppServer:
         """Spawn a server and shake hands once.
 
         Raises:
@@ -237,12 +234,6 @@ def _prepare_child() -> None:
     die_with_parent()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def read_user_agent(user_agent: str) -> str:
-    """The version in `name/version (system) ...`; empty when there is none."""
-    _, _, rest = user_agent.partition("/")
-    return rest.split(" ", 1)[0]
 
 
 def _own_version() -> str:

@@ -90,3 +90,9 @@ def version_order(version: str) -> tuple[int, ...]:
     numbers = [int(number) for number in re.findall(r"\d+", release)]
     # A number below all others stands before what is not released yet.
     return (*numbers[:3], *((-1, *map(int, re.findall(r"\d+", early))) if early else (0,)))
+
+
+def read_user_agent(user_agent: str) -> str:
+    """The version in `name/version (system) ...`; empty when there is none."""
+    _, _, rest = user_agent.partition("/")
+    return rest.split(" ", 1)[0]

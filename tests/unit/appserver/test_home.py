@@ -10,8 +10,7 @@ import pytest
 from shared.base.errors import SettingsError
 from shared.base.settings import CodexSettings
 from workers.appserver.home import account_digest, admit_codex, find_mcp_servers, home_path, prepare_home
-from workers.appserver.process import read_user_agent
-from workers.appserver.runtime import find_codex, version_order
+from workers.appserver.runtime import find_codex, read_user_agent, version_order
 
 
 @pytest.mark.req("C01", "K56", "K64")
