@@ -55,14 +55,18 @@ class Place:
 def find_boundary(call: AgentCall, host: str) -> Boundary | None:
     """What the call's node has to be given back to before the call; None when it stands as it should.
 
-    Either the scheduler says so, or the conversation goes on while the node's newest worktree is on another host.
+    Either the scheduler says so, or the conversation goes on while the node's newest worktree is on another host, or
+    on one of this name whose directory is another now. What an earlier holder of the call made is not looked at.
     """
     if not call.executes or call.boundary is not None:
         return call.boundary if call.executes else None
-    newest = read_history(call.node_rows).placed
-    if call.continues and newest is not None and newest.host != host:
-        return boundary_of(call.node_rows, call.lineage, moved_from=newest.host)
-    return None
+    own = {row.seq for row in call.rows}
+    newest = next((row for row in reversed(read_history(call.node_rows).made) if row.seq not in own), None)
+    if not call.continues or newest is None:
+        return None
+    if newest.host == host and os.path.isdir(newest.worktree_path or ""):
+        return None
+    return boundary_of(call.node_rows, call.lineage, moved_from=newest.host)
 
 
 def place_call(desk: Desk, call: AgentCall, directories: Directories, conversation: Conversation | None) -> Place:

@@ -5,9 +5,9 @@ that changed in the directory since then gets in; it stays visible there as a ch
 The order is: commit object, ref on the hub, HEAD by compare-and-swap, real index.
 Each step is skipped where its effect is already there. Two heads give way to the commit:
 one that the executor left by committing itself (`stray_head`, kept on a ref of its own),
-and a commit of an attempt of this op that was superseded since. Where the node was moved
-here and its worktree is another host's, the commit is made from the hub's objects alone:
-the node's next worktree begins at it.
+and a commit of an attempt of this op that was superseded since. Where the node's worktree is
+another host's, or gone with a host of this name that was given up, the commit is made from
+the hub's objects alone: the node's next worktree begins at it.
 Source: journal document, "The working snapshot" and "Build and fix"; rules of the protocol, 8 and 9.
 """
 
@@ -105,12 +105,9 @@ def _repository(context: OpContext, history: NodeHistory, worktree: Path, tree: 
     """Where the commit is made, and whether that is the node's worktree.
 
     Raises:
-        WorktreeError: the worktree was made on this host and is gone.
         GitError: the hub cannot be reached, or lacks the tree.
     """
-    if history.worked_on in (None, context.host):
-        if not worktree.is_dir():
-            raise WorktreeError(f"the worktree {worktree} is not on host {context.host} any more", path=str(worktree))
+    if history.worked_on in (None, context.host) and worktree.is_dir():
         return worktree, True
     assert history.last_turn is not None
     hub, run = context.spec.hub, context.claim.run_id

@@ -177,6 +177,33 @@ def test_a_node_goes_on_on_another_host_with_an_equal_tree_and_is_told_of_its_co
     assert git(one.hub, "show", f"{pending_ref(one.run_id, fix.call_id)}:made.txt") == "build\nfix"
 
 
+@pytest.mark.req("K33", "R35", "RULE12")
+def test_a_death_behind_the_placed_row_of_a_moved_node_leaves_it_to_be_restored_once_more(one: OneWorker) -> None:
+    build = built(one)
+    one.move("h2")
+    fix = one.open(prompt(FIXES, DONE), context=one.goes_on(build))
+    one.farm.rows("update node_placements set host = 'h2' returning 1")
+    one.work_until_death(fix, "after:placed")
+    one.reincarnate(host_name="h2", state_dir=one.settings.state_dir.parent / "state-h2")
+    ended = one.work(fix)
+    assert ended is not None and ended.status is Status.COMPLETED, ended
+    assert git(one.hub, "show", f"{pending_ref(one.run_id, fix.call_id)}:made.txt") == "build\nfix"
+
+
+@pytest.mark.req("K33", "R35", "RULE6", "RULE12")
+def test_a_node_goes_on_where_its_host_was_given_up_and_its_name_is_another_directory_s(one: OneWorker) -> None:
+    build = built(one)
+    one.farm.rows("update farm_hosts set state = 'lost' where host = 'h1' returning 1")
+    one.move("h1")
+    fix = one.open(prompt(FIXES, DONE), context=one.goes_on(build))
+    ended = one.work(fix)
+    assert ended is not None and ended.status is Status.COMPLETED, ended
+    conversation = row_of(one, fix, "conversation")
+    assert (conversation.detail["rung"], conversation.detail["reason"]) == ("checkpoint", "other_home")
+    assert "/state-h1/" in str(row_of(one, fix, "worktree_restored").worktree_path)
+    assert git(one.hub, "show", f"{pending_ref(one.run_id, fix.call_id)}:made.txt") == "build\nfix"
+
+
 @pytest.mark.req("R27", "W01")
 def test_what_setup_changes_in_a_restored_worktree_is_taken_back_and_what_git_ignores_stays(make_worker: Any) -> None:
     one = make_worker(setup="echo set up >> made.txt; echo x > new.txt; mkdir -p deps; echo '*' > deps/.gitignore")

@@ -174,11 +174,14 @@ def test_a_commit_without_a_finished_turn_is_refused_with_a_sentence(host: OpHos
         host.commit(4)
 
 
-def test_a_worktree_of_another_host_is_named(host: OpHost, tmp_path: Path) -> None:
+@pytest.mark.req("RULE9", "RULE12")
+def test_where_the_worktree_is_gone_the_commit_is_made_from_the_hub(host: OpHost, tmp_path: Path) -> None:
     host.turn(1, {"a": "a"})
     (host.state_dir / "flow").rename(tmp_path / "elsewhere")
-    with pytest.raises(WorktreeError, match="is not on host h1"):
-        host.commit(2)
+    host.mirror.rename(tmp_path / "mirror")
+    commit = host.commit(2).output["commit"]
+    assert host.on_hub(f"refs/crw/flow/{RUN}/commit/n/1") == commit
+    assert git(host.hub, "show", f"{commit}:a") == "a"
 
 
 @pytest.mark.req("RULE7")

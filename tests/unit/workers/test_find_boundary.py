@@ -1,0 +1,46 @@
+"""Whether a call that goes on finds its node where it is, or has to be given it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.journal.append import Claim
+from shared.model.roles import Role
+from shared.model.rows import CallRow
+from tests.factories import make_call_row
+from workers.call.context import AgentCall
+from workers.call.directory import find_boundary
+
+_CLAIM: dict[str, Any] = dict.fromkeys(Claim.__dataclass_fields__)
+
+
+def going_on(made: list[CallRow], own: list[CallRow]) -> AgentCall:
+    """An executor call at node n that continues what was made there; `own` is what an earlier holder of it wrote."""
+    claim = Claim(**{**_CLAIM, "node_id": "n", "run_id": "r", "call_id": "c2", "attempt": 0})
+    rows = [make_call_row(seq=10, call_id="c2", event="prepared", node_id="n"), *own]
+    role, context = Role("executor", "m", "low", "workspace-write", ""), {"kind": "continue", "call": "c1"}
+    node = [row for row in (*made, *own) if row.event == "placed"]
+    return AgentCall(claim, None, role, "", None, None, context, rows, node, made, rows)  # type: ignore[arg-type]
+
+
+def placed(seq: int, call: str, host: str, path: Path, kind: str = "fresh") -> CallRow:
+    columns = {"worktree_kind": kind, "worktree_path": str(path), "allocation": seq}
+    return make_call_row(seq=seq, call_id=call, event="placed", node_id="n", host=host, **columns)
+
+
+@pytest.mark.req("RULE6", "RULE12")
+def test_a_node_is_given_back_on_another_host_and_where_its_directory_went_with_the_host(tmp_path: Path) -> None:
+    there, gone = placed(1, "c1", "h1", tmp_path), placed(1, "c1", "h1", tmp_path / "gone")
+    assert find_boundary(going_on([there], []), "h1") is None
+    for made, host in (([there], "h2"), ([gone], "h1")):
+        found = find_boundary(going_on(made, []), host)
+        assert found is not None and found.because == {"moved_from": "h1"}
+
+
+@pytest.mark.req("R35")
+def test_what_an_earlier_holder_of_the_call_made_is_not_where_its_node_stands(tmp_path: Path) -> None:
+    made, own = [placed(1, "c1", "h1", tmp_path)], [placed(11, "c2", "h2", tmp_path, "restore")]
+    assert find_boundary(going_on(made, own), "h2") is not None
