@@ -16,6 +16,7 @@ from shared.base.ids import RunId, is_call_id
 from shared.journal import questions
 from shared.journal.read import load_call
 from shared.journal.roster import HostState, list_hosts
+from shared.journal.runs import load_spec
 from shared.model.call_state import read_call_state
 from shared.model.rows import CallRow
 from shared.model.settlement import read_settlement
@@ -85,6 +86,8 @@ def _unknown_rows(farm: Farm, call: str, run: RunId | None) -> Sequence[CallRow]
             raise UsageError(f"{waits.words}; recover that one with 'crw flow recover {waits.recover}'")
         now = state.terminal.event if state.terminal is not None else "still open"
         raise UsageError(f"the outcome of call {call} is not unknown: it is {now}; 'crw flow show {call}' tells more")
+    # Refuses a run of a newer format.
+    load_spec(farm.database, held_by)
     driven = farm.state(held_by)
     if driven.state in _IN_HAND:
         raise UsageError(

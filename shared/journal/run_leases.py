@@ -86,7 +86,7 @@ def take_stopped(database: Database, run_id: str, scheduler_id: str) -> RunLease
             state = connection.execute(running.run_state(), {"run": run_id}).first()
             if state is None:
                 return None
-            asked = {"run": run_id, "scheduler": scheduler_id, "epoch": state.lease_epoch}
+            asked = {"run": run_id, "scheduler": scheduler_id, "epoch": state.lease_epoch, "version": FORMAT}
             row = connection.execute(running.take_stopped_run(), asked).first()
             return RunLease(row.run_id, scheduler_id, row.lease_epoch, row.sched_rows) if row else None
 
@@ -104,7 +104,9 @@ def take_handed(database: Database, scheduler_id: str, run_id: str, holder_id: s
         with database.transaction() as connection:
             if connection.execute(running.taker(), {"scheduler": scheduler_id}).scalar() is None:
                 raise RightLost(f"scheduler {scheduler_id} is not up any more and takes no run")
-            asked = {"run": run_id, "scheduler": scheduler_id, "holder": holder_id, "epoch": epoch}
+            asked = {
+                "run": run_id, "scheduler": scheduler_id, "holder": holder_id, "epoch": epoch, "version": FORMAT,
+            }  # fmt: skip
             row = connection.execute(running.take_handed_run(), asked).first()
             if row is None:
                 return None

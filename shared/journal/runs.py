@@ -16,11 +16,11 @@ from typing import Any
 from sqlalchemy import select
 
 from shared.base.canonical import from_storable
-from shared.base.errors import StoreError
+from shared.base.errors import SchemaMismatch, StoreError
 from shared.journal.database import Database, retrying
 from shared.journal.queries import running
 from shared.journal.tables import flow_sources, flow_specs
-from shared.model.spec import RunSpec
+from shared.model.spec import FORMAT, RunSpec
 
 
 @dataclass(frozen=True)
@@ -140,6 +140,7 @@ def load_spec(database: Database, run_id: str) -> RunSpec:
 
     Raises:
         StoreError: no such run.
+        SchemaMismatch: the run's format is newer than this program's: it would misread the spec, and the rows.
     """
 
     def read() -> RunSpec:
@@ -147,7 +148,14 @@ def load_spec(database: Database, run_id: str) -> RunSpec:
             stored = connection.execute(select(flow_specs.c.spec_json).where(flow_specs.c.run_id == run_id)).scalar()
         if stored is None:
             raise StoreError(f"there is no run {run_id}", run=run_id)
-        return RunSpec.from_json(from_storable(stored))
+        spec = from_storable(stored)
+        if spec["format"] > FORMAT:
+            raise SchemaMismatch(
+                f"run {run_id} has format {spec['format']}, and this program reads up to {FORMAT}: use the newer "
+                "program that made the run",
+                run=run_id,
+            )
+        return RunSpec.from_json(spec)
 
     return retrying(read)
 

@@ -77,6 +77,7 @@ def take_stopped_run() -> TextClause:
     return text("""
         update flow_runs r set scheduler_id = :scheduler, lease_epoch = r.lease_epoch + 1, state = 'running'
         where r.run_id = :run and r.lease_epoch = :epoch and r.stop = 'cancel' and r.state <> 'ended'
+          and r.format <= :version
           and (r.state <> 'running' or not exists (select 1 from farm_schedulers s where s.scheduler_id = r.scheduler_id
             and s.state in ('up', 'draining') and s.lease_until > clock_timestamp()))
         returning r.run_id, r.lease_epoch, r.sched_rows""")
@@ -89,7 +90,8 @@ def take_handed_run() -> TextClause:
     return text("""
         update flow_runs set scheduler_id = :scheduler,
           lease_epoch = case when scheduler_id = :scheduler then lease_epoch else lease_epoch + 1 end
-        where run_id = :run and state = 'running' and ((scheduler_id = :holder and lease_epoch = :epoch)
+        where run_id = :run and state = 'running' and format <= :version
+          and ((scheduler_id = :holder and lease_epoch = :epoch)
           or (scheduler_id = :scheduler and lease_epoch = :epoch + 1))
         returning run_id, lease_epoch, sched_rows, stop, takes_without_progress, resumes""")
 

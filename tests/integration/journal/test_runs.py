@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from shared.base.errors import RunStopping, StoreError, UsageError
+from shared.base.errors import RunStopping, SchemaMismatch, StoreError, UsageError
 from shared.journal import queries, run_leases, runs
 from shared.journal.append import EndedCall, RunRows
 from shared.journal.database import Database
 from shared.journal.submit import submit
 from shared.journal.tables import RUN_IDENTITY
 from shared.model.rows import NewCallRow, NewEventRow
+from shared.model.spec import FORMAT
 from tests.journal_farm import SCRIPT, Farm, make_spec
 
 SOURCES = {"flow.py": SCRIPT}
@@ -28,6 +29,23 @@ def test_a_run_and_its_sources_read_back_as_they_were_submitted(database: Databa
     assert runs.load_source(database, spec.sources["flow.py"]) == SCRIPT
     with pytest.raises(StoreError, match="no run rx"):
         runs.load_spec(database, "rx")
+
+
+@pytest.mark.req("RULE42")
+def test_a_run_of_a_newer_format_is_neither_read_nor_taken(farm: Farm) -> None:
+    scheduler = farm.new_scheduler()
+    run = submit(farm.database, make_spec(format=FORMAT + 1), SOURCES).run_id
+    with pytest.raises(SchemaMismatch, match=f"run {run} has format {FORMAT + 1}, and this program reads up to"):
+        runs.load_spec(farm.database, run)
+    assert run_leases.take(farm.database, scheduler, 5) == []
+    runs.set_stop(farm.database, run, "cancel")
+    assert run_leases.take_stopped(farm.database, run, scheduler) is None
+    taken = (
+        "update flow_runs set state = 'running', scheduler_id = %(old)s where run_id = %(run)s returning lease_epoch"
+    )
+    other = farm.new_scheduler()
+    (epoch,) = farm.rows(taken, old=other, run=run)[0]
+    assert run_leases.take_handed(farm.database, scheduler, run, other, epoch) is None
 
 
 def test_the_same_key_never_starts_a_second_run_and_says_what_differs(database: Database) -> None:
