@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scheduler.resume.decisions import Place, place_name
@@ -29,6 +29,7 @@ from shared.journal.forking import Renaming, fork, fork_of_key
 from shared.journal.read import load
 from shared.journal.runs import RunState, load_spec
 from shared.model.events import TERMINAL_WORDS
+from shared.model.position import find_named
 from shared.model.proof import Prover
 from shared.model.rows import CallRow, Row
 from shared.model.spec import RunSpec
@@ -71,10 +72,10 @@ def fork_run(database: Database, state: RunState, at: str, key: str | None) -> F
     """
     run, spec = state.run_id, load_spec(database, state.run_id)
     rows = load(database, run)
-    place = parse_place(at)
+    asked = parse_place(at)
     if key is not None:
         check_key(key)
-    _check_place(rows, place, run)
+    place = _recorded_place(rows, asked, run)
     there = fork_of_key(database, run, key, place_name(place)) if key is not None else None
     if there is not None and key is not None:
         return Forked(there.run_id, key, False, 0, ())
@@ -131,10 +132,16 @@ def kept_refs(run: str, rows: Sequence[Row]) -> list[str]:
     return list(found)
 
 
-def _check_place(rows: Sequence[Row], at: Place, run: str) -> None:
-    places: Mapping[Place, None] = {(row.path, row.position): None for row in rows if isinstance(row, CallRow)}
-    if at not in places:
-        there = ", ".join(place_name(place) for place in places if place[0] == at[0]) or ", ".join(
-            dict.fromkeys(path for path, _ in places)
+def _recorded_place(rows: Sequence[Row], asked: Place, run: str) -> Place:
+    places = {place_name(place): place for place in _places(rows)}
+    name = find_named(place_name(asked), places)
+    if name is None:
+        there = ", ".join(name for name, place in places.items() if place[0] == asked[0]) or ", ".join(
+            dict.fromkeys(path for path, _ in places.values())
         )
-        raise UsageError(f"run {run} has nothing recorded at {place_name(at)}; it has {there or 'no call yet'}")
+        raise UsageError(f"run {run} has nothing recorded at {place_name(asked)}; it has {there or 'no call yet'}")
+    return places[name]
+
+
+def _places(rows: Sequence[Row]) -> list[Place]:
+    return list(dict.fromkeys((row.path, row.position) for row in rows if isinstance(row, CallRow)))

@@ -15,6 +15,7 @@ from scheduler.resuming import can_resume
 from shared.base.errors import UsageError
 from shared.base.ids import RunId
 from shared.journal.read import load_lean
+from shared.model.position import find_named
 
 
 @click.command("explain")
@@ -27,7 +28,8 @@ def command(run: RunId, position: str | None, patience: float, as_json: bool) ->
 
     Shows each attempt, which condition took it back (a to g) and what differed. For a
     run that nobody drives also what a resume would do with it now; nothing is changed.
-    POSITION is written as the list has it in --json: main:3, or main/2[api]:1.
+    POSITION is written as the list has it in --json: main:3, or main/2[api]:1; in the
+    brackets also as the table shows it.
 
     \b
     crw flow explain RUN
@@ -38,7 +40,8 @@ def command(run: RunId, position: str | None, patience: float, as_json: bool) ->
         state = farm.state(run)
         found = explain(load_lean(farm.database, run))
         if position is not None:
-            found = [one for one in found if one.name == position]
+            name = find_named(position, (one.name for one in found))
+            found = [one for one in found if one.name == name]
             if not found:
                 raise UsageError(
                     f"nothing is recorded at {position!r}; 'crw flow explain {run} --json' lists the run's positions"
@@ -55,7 +58,7 @@ def command(run: RunId, position: str | None, patience: float, as_json: bool) ->
             record(explained_record(one, plan.at(one.name) if plan is not None else None))
         return
     if position is not None:
-        say("\n".join(explained_lines(found[0], plan.at(position) if plan is not None else None)))
+        say("\n".join(explained_lines(found[0], plan.at(found[0].name) if plan is not None else None)))
         return
     if plan is not None:
         say("\n".join(plan_lines(plan)) + "\n")

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from scheduler.cli.options import json_option
+from scheduler.cli.options import host_argument, json_option
 from scheduler.cli.output import note, record, say
 from scheduler.client import Farm
 from shared.journal.draining import set_draining
@@ -16,7 +16,7 @@ _LOOK_SECONDS = 1.0
 
 
 @click.command("drain")
-@click.argument("name")
+@host_argument
 @click.option(
     "--wait", "seconds", type=click.FloatRange(0), default=0.0, metavar="SECONDS",
     help="How long to wait until the host has nothing left.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from scheduler.cli.options import json_option
+from scheduler.cli.options import host_argument, json_option
 from scheduler.cli.output import note, record, say
 from scheduler.client import Farm
 from scheduler.guarding import may_push, shut_out
@@ -17,7 +17,7 @@ from shared.journal.stripping import Taken
 
 
 @click.command("lost")
-@click.argument("name")
+@host_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def command(name: str, yes: bool, as_json: bool) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from scheduler.cli.options import json_option
+from scheduler.cli.options import host_argument, json_option
 from scheduler.cli.output import record, say
 from scheduler.client import Farm
 from shared.journal.draining import set_draining
 
 
 @click.command("undrain")
-@click.argument("name")
+@host_argument
 @json_option
 def command(name: str, as_json: bool) -> int:
     """Let host NAME take new nodes again; what moved away stays where it is.

@@ -30,6 +30,21 @@ class RunArgument(click.ParamType[RunId]):
 run_argument = click.argument("run", type=RunArgument())
 
 
+class HostArgument(click.ParamType[str]):
+    """A host's name; an empty one is refused before a database is asked."""
+
+    name = "host"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check that there is something to look for."""
+        if not str(value).strip():
+            raise UsageError(f"{value!r} is no host's name; 'crw host ls' lists the hosts")
+        return str(value)
+
+
+host_argument = click.argument("name", type=HostArgument())
+
+
 def parse_arguments(text: str | None, file: Path | None) -> Any:
     """The script's arguments: JSON given on the command line or in a file, `{}` when neither is.
 

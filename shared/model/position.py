@@ -8,6 +8,7 @@ Source: definition of positions and ids; journal document, "The resume walk".
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from urllib.parse import quote, unquote
 
 ROOT_PATH = "main"
@@ -25,3 +26,13 @@ def parent_of(path: str) -> tuple[str, int, str] | None:
         return None
     position, _, key = last.partition("[")
     return head, int(position), unquote(key.removesuffix("]"))
+
+
+def find_named(text: str, names: Iterable[str]) -> str | None:
+    """The path or place among `names` that people mean; None when it is none of them, or more than one.
+
+    It may be written as it is recorded, or with its keys as tables show them: `main/1[%C3%A4]:1` or `main/1[ä]:1`.
+    """
+    known = list(names)
+    shown = [text] if text in known else [name for name in known if unquote(name) == text]
+    return shown[0] if len(shown) == 1 else None

@@ -79,3 +79,6 @@ def test_a_drained_host_says_what_it_has_left_and_undrain_takes_it_back(crw: Crw
     assert "draining" in crw("host", "ls").out
     assert crw("host", "undrain", "h1").status == 0 and state_of(database, "h1") == "up"
     assert crw("host", "drain", "h9").status == 2
+    for command in ("drain", "undrain", "lost"):
+        said = crw("host", command, "")
+        assert said.status == 2 and said.err.strip().endswith("'' is no host's name; 'crw host ls' lists the hosts")
