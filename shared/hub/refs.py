@@ -6,6 +6,7 @@ refs/crw/flow/<run>/retired/<node>/a<n> what stood in a worktree that was left
 refs/crw/flow/<run>/stray/<call>        a commit that an executor made by itself, at which it left HEAD
 refs/crw/flow/<run>/superseded/<lineage>/<path>@<node>               what stood in a worktree that a resume replaced
 refs/crw/flow/<run>/superseded/<lineage>/<path>@<node>-held-<call>   what a held call had there before
+                                                                     (both with -2, -3 … where that is taken)
 refs/crw/flow/<run>/guard               see `guard.py`
 """
 
@@ -51,14 +52,18 @@ def stray_ref(run_id: str, call_id: str) -> str:
     return f"{run_namespace(run_id)}/stray/{call_id}"
 
 
-def superseded_ref(run_id: str, lineage: int, path: str, node_id: str, held_call: str | None = None) -> str:
+def superseded_ref(
+    run_id: str, lineage: int, path: str, node_id: str, held_call: str | None = None, number: int = 1
+) -> str:
     """The ref of what stood in a node's worktree that the resume `lineage` replaced for a call at `path`.
 
     Args:
         held_call: the ref of what this held call had in the worktree instead.
+        number: how many there are, when more than one was replaced there: a host was lost in between.
     """
     held = f"-held-{held_call}" if held_call is not None else ""
-    return f"{run_namespace(run_id)}/superseded/{lineage}/{_component(path)}@{node_id}{held}"
+    again = f"-{number}" if number > 1 else ""
+    return f"{run_namespace(run_id)}/superseded/{lineage}/{_component(path)}@{node_id}{held}{again}"
 
 
 def _component(path: str) -> str:

@@ -21,6 +21,11 @@ from shared.model.rows import NewCallRow
 
 _TRIES = 3
 
+
+class RefTaken(GitError):
+    """The ref names another commit on the hub, which was to stay."""
+
+
 Append = Callable[[NewCallRow], object]
 """Writes an intent row and returns when it is committed; raises when the right to go on is lost."""
 
@@ -35,7 +40,15 @@ class Keeping:
 
 
 def keep(
-    git: Git, mirror: Path, hub_url: str, ref: str, commit: str, keeping: Keeping, expected: str | None = None
+    git: Git,
+    mirror: Path,
+    hub_url: str,
+    ref: str,
+    commit: str,
+    keeping: Keeping,
+    expected: str | None = None,
+    *,
+    replace: bool = True,
 ) -> None:
     """Make `ref` name `commit` on the hub and in the mirror.
 
@@ -43,10 +56,12 @@ def keep(
 
     Args:
         expected: what the ref named last, as far as rows tell.
+        replace: False where a row may name what the ref has already.
 
     Writes: a `push_requested` row before each push, the ref on the hub, the ref in the mirror.
 
     Raises:
+        RefTaken: the ref names another commit, and is not to be replaced.
         GitError: the hub stayed away or refuses the ref.
     """
     holding = _holding(ref)
@@ -62,6 +77,8 @@ def keep(
             return
         if there == expected:
             break
+        if not replace:
+            raise RefTaken(f"{ref} names {there} already", ref=ref)
         expected = there
     raise GitError(f"the hub refuses {ref}: {pushed.reason}", ref=ref, reason=pushed.reason)
 

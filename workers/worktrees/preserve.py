@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from shared.model.boundary import Boundary
 from shared.model.rows import CallRow, NewCallRow
 from shared.model.spec import RunSpec
 from workers.worktrees.commit import Stamp, make_commit, with_trailers
-from workers.worktrees.keep import Keeping, keep
+from workers.worktrees.keep import Keeping, RefTaken, keep
 from workers.worktrees.mirror import Mirrors
 from workers.worktrees.snapshot import snapshot
 
@@ -66,22 +67,28 @@ class Preserving:
             commit = self._wrap(worktree, tree, head, f"Superseded worktree {number}")
         except (WorktreeError, GitError) as error:
             return {"path": str(worktree), "error": str(error)}
-        ref = self._ref(None)
-        keep(self.git, worktree, self.spec.hub, ref, commit, self.keeping)
+        ref = self._keep(worktree, commit, None)
         return {"ref": ref, "commit": commit, "tree": tree, "path": str(worktree)}
 
     def _keep_held(self, call: str, tree: str) -> dict[str, Any]:
         run = self.prepared.run_id
         mirror = self.mirrors.ensure_tree(self.spec.hub, run, tree, pending_ref(run, call))
         commit = self._wrap(mirror, tree, None, f"Held work of call {call}")
-        ref = self._ref(call)
-        keep(self.git, mirror, self.spec.hub, ref, commit, self.keeping)
+        ref = self._keep(mirror, commit, call)
         return {"call": call, "ref": ref, "commit": commit, "tree": tree}
 
-    def _ref(self, held_call: str | None) -> str:
+    def _keep(self, repository: Path, commit: str, held_call: str | None) -> str:
+        """Keep a commit on the first ref that names no other one: a call whose host was lost preserves once more."""
         row = self.prepared
         assert row.node_id is not None
-        return superseded_ref(row.run_id, self.boundary.lineage, row.path, row.node_id, held_call)
+        for number in count(1):
+            ref = superseded_ref(row.run_id, self.boundary.lineage, row.path, row.node_id, held_call, number)
+            try:
+                keep(self.git, repository, self.spec.hub, ref, commit, self.keeping, replace=False)
+            except RefTaken:
+                continue
+            return ref
+        raise AssertionError("numbers do not end")
 
     def _wrap(self, repository: Path, tree: str, parent: str | None, subject: str) -> str:
         row = self.prepared
