@@ -27,6 +27,7 @@ from shared.model.rows import CallRow, NewCallRow
 from workers.call.context import AgentCall
 from workers.call.continuing import Conversation, Rung
 from workers.call.desk import Desk
+from workers.worktrees.allocator import lies_in
 from workers.worktrees.directories import Directories
 from workers.worktrees.history import NodeHistory, read_history
 from workers.worktrees.keep import Keeping
@@ -52,11 +53,11 @@ class Place:
     own: bool = False
 
 
-def find_boundary(call: AgentCall, host: str) -> Boundary | None:
+def find_boundary(call: AgentCall, host: str, state_dir: Path) -> Boundary | None:
     """What the call's node has to be given back to before the call; None when it stands as it should.
 
     Either the scheduler says so, or the conversation goes on while the node's newest worktree is on another host, or
-    on one of this name whose directory is another now. What an earlier holder of the call made is not looked at.
+    on one of this name whose state directory is another now. What an earlier holder of the call made is not looked at.
     """
     if not call.executes or call.boundary is not None:
         return call.boundary if call.executes else None
@@ -64,7 +65,7 @@ def find_boundary(call: AgentCall, host: str) -> Boundary | None:
     newest = next((row for row in reversed(read_history(call.node_rows).made) if row.seq not in own), None)
     if not call.continues or newest is None:
         return None
-    if newest.host == host and os.path.isdir(newest.worktree_path or ""):
+    if newest.host == host and lies_in(state_dir, newest.worktree_path):
         return None
     return boundary_of(call.node_rows, call.lineage, moved_from=newest.host)
 
@@ -81,7 +82,7 @@ def place_call(desk: Desk, call: AgentCall, directories: Directories, conversati
     """
     if not call.executes:
         return _place_reader(desk, call, directories, conversation)
-    boundary = find_boundary(call, desk.host)
+    boundary = find_boundary(call, desk.host, desk.worker.settings.state_dir)
     if boundary is not None:
         return _restore(desk, call, directories, boundary)
     if conversation is not None:

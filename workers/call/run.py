@@ -119,7 +119,7 @@ def _start(desk: Desk, call: AgentCall, directories: Directories, done: Progress
 
     A thread that was asked for and had no turn is made again, in the directory that was made for it.
     """
-    restored = find_boundary(call, desk.host) is not None
+    restored = find_boundary(call, desk.host, desk.worker.settings.state_dir) is not None
     home_id = desk.worker.appserver.home_id()
     done.conversation = plan_conversation(call, desk.host, home_id, restored=restored)
     if done.conversation is not None and call.state.conversation is None:

@@ -27,6 +27,7 @@ from shared.hub.refs import commit_ref, pending_ref
 from shared.model.ops import parse_arguments
 from workers.ops.op import OpContext, OpResult
 from workers.ops.rights import keeping_of, require_right, stamp_of
+from workers.worktrees.allocator import lies_in
 from workers.worktrees.commit import make_commit, tree_of, with_trailers
 from workers.worktrees.history import NodeHistory, read_history
 from workers.worktrees.keep import keep
@@ -107,7 +108,7 @@ def _repository(context: OpContext, history: NodeHistory, worktree: Path, tree: 
     Raises:
         GitError: the hub cannot be reached, or lacks the tree.
     """
-    if history.worked_on in (None, context.host) and worktree.is_dir():
+    if history.worked_on in (None, context.host) and lies_in(context.state_dir, worktree):
         return worktree, True
     assert history.last_turn is not None
     hub, run = context.spec.hub, context.claim.run_id

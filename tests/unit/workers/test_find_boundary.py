@@ -34,13 +34,14 @@ def placed(seq: int, call: str, host: str, path: Path, kind: str = "fresh") -> C
 @pytest.mark.req("RULE6", "RULE12")
 def test_a_node_is_given_back_on_another_host_and_where_its_directory_went_with_the_host(tmp_path: Path) -> None:
     there, gone = placed(1, "c1", "h1", tmp_path), placed(1, "c1", "h1", tmp_path / "gone")
-    assert find_boundary(going_on([there], []), "h1") is None
-    for made, host in (([there], "h2"), ([gone], "h1")):
-        found = find_boundary(going_on(made, []), host)
+    assert find_boundary(going_on([there], []), "h1", tmp_path) is None
+    (tmp_path / "new").mkdir()
+    for made, host, state in (([there], "h2", tmp_path), ([gone], "h1", tmp_path), ([there], "h1", tmp_path / "new")):
+        found = find_boundary(going_on(made, []), host, state)
         assert found is not None and found.because == {"moved_from": "h1"}
 
 
 @pytest.mark.req("R35")
 def test_what_an_earlier_holder_of_the_call_made_is_not_where_its_node_stands(tmp_path: Path) -> None:
     made, own = [placed(1, "c1", "h1", tmp_path)], [placed(11, "c2", "h2", tmp_path, "restore")]
-    assert find_boundary(going_on(made, own), "h2") is not None
+    assert find_boundary(going_on(made, own), "h2", tmp_path) is not None
