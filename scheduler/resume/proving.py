@@ -25,7 +25,7 @@ from shared.journal.database import Database
 from shared.journal.questions import PROOFS
 from shared.journal.runs import load_spec
 from shared.model.escalation import ESCALATE_SECONDS, silent_host_escalation
-from shared.model.proof import PROVEN, THREAD_ACTIVE, Answer, HeldState, Verdict, judge_integrate
+from shared.model.proof import HOST_LOST, PROVEN, THREAD_ACTIVE, Answer, HeldState, Verdict, judge_integrate
 from shared.model.rows import CallRow, NewEventRow, Row
 
 _FIRST_PAUSE_SECONDS = 0.01
@@ -39,7 +39,6 @@ _ASK_AGAIN_SECONDS = 5.0
 _LOOKS = 3
 _GIT_TIMEOUT_SECONDS = 300.0
 _IN_PLACE = HeldState(None, True)
-_LOST = HeldState(None, False, "host_lost", "its host was given up, and with it where the call stood")
 log = get_logger()
 
 Note = Callable[[NewEventRow], None]
@@ -121,8 +120,8 @@ class Proving:
             answer = await self._answer_of(end.host)
         else:
             stood = standing_place(rows)[1]
-            return _LOST if stood is not None and await self._is_lost(stood) else _IN_PLACE
-        return answer.held.get(end.call_id, _IN_PLACE) if answer is not None else _LOST
+            return HOST_LOST if stood is not None and await self._is_lost(stood) else _IN_PLACE
+        return answer.held.get(end.call_id, _IN_PLACE) if answer is not None else HOST_LOST
 
     async def _is_lost(self, host: str) -> bool:
         while True:

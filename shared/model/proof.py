@@ -98,6 +98,10 @@ class HeldState:
         return cls(data["snapshot"], data["in_place"], data["reason"], data["sentence"])
 
 
+HOST_LOST = HeldState(None, False, "host_lost", "its host was given up, and with it where the call stood")
+"""What is said of a held call whose host, or the directory that was its host's, is no more."""
+
+
 @dataclass(frozen=True)
 class NodeState:
     """A node's worktree as it is now. `head` and `snapshot` are None where they cannot be read."""

@@ -16,7 +16,7 @@ from shared.base.log import get_logger
 from shared.hub.refs import read_refs
 from shared.journal import read, runs
 from shared.journal.questions import Question
-from shared.model.proof import THREAD_ACTIVE, Answer, HeldState, NodeState, Verdict, judge_integrate
+from shared.model.proof import HOST_LOST, THREAD_ACTIVE, Answer, HeldState, NodeState, Verdict, judge_integrate
 from shared.model.rows import CallRow
 from workers.proofs.executor import judge_executors, view_node
 from workers.proofs.facts import RunFacts, gather, held_calls, is_ancestor
@@ -119,6 +119,9 @@ def _judge(record: NodeRecord, run_facts: RunFacts, status: ThreadStatus) -> _Ju
     assert view is not None and record.current is not None
     held = {}
     for turned in held_calls(record):
+        if facts.given_up:
+            held[turned.call_id] = HOST_LOST
+            continue
         seen = run_facts.held[turned.call_id]
         state = judge_held(turned, seen.tree, seen.error)
         thread = status(turned.thread_id) if turned.reason == THREAD_ACTIVE and turned.thread_id else None

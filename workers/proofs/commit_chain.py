@@ -38,6 +38,8 @@ class NodeFacts:
         snapshot: the tree of its files now; None where it was not asked for or cannot be read.
         gone: the recorded commits that nothing keeps any more, and `unkept` the calls whose recorded tree nothing
             keeps; both are looked for only where there is no worktree.
+        given_up: it was another state directory's, which was given up as a host of this name: what the hub has is
+            what there is.
     """
 
     head: Head | None = None
@@ -46,6 +48,7 @@ class NodeFacts:
     error: str | None = None
     gone: frozenset[str] = frozenset()
     unkept: frozenset[str] = frozenset()
+    given_up: bool = False
 
 
 @dataclass

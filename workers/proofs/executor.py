@@ -85,7 +85,8 @@ def _judge_current(view: NodeView, facts: NodeFacts) -> Sequence[tuple[Turned, V
     carried = view.line.turned[view.line.covered(view.history) : view.line.covered()]
     unkept = [turned for turned in view.uncovered if turned.call_id in facts.unkept]
     lost = [*carried, *unkept] if any(made.commit in facts.gone for made in view.line.made) else unkept
-    return [*((turned, _nowhere(view)) for turned in lost), *_judge_files(view, facts)]
+    files = [] if facts.given_up else _judge_files(view, facts)
+    return [*((turned, _nowhere(view)) for turned in lost), *files]
 
 
 def _judge_files(view: NodeView, facts: NodeFacts) -> Sequence[tuple[Turned, Verdict]]:

@@ -21,6 +21,7 @@ from shared.hub.refs import pending_ref, read_refs, run_namespace
 from workers.proofs.commit_chain import Head, NodeFacts, parents_of, with_ancestors
 from workers.proofs.executor import view_node
 from workers.proofs.record import NodeRecord, Turned
+from workers.worktrees.allocator import is_below
 from workers.worktrees.commit import REQUEST_TRAILER
 from workers.worktrees.mirror import Mirrors
 from workers.worktrees.snapshot import snapshot
@@ -50,7 +51,7 @@ def gather(mirrors: Mirrors, hub: str, run_id: str, records: Iterable[NodeRecord
     git, mirror = mirrors.git, mirrors.path_of(hub)
     asked = {record.node: record for record in records if record.current is not None}
     heads = read_heads(git, mirror)
-    nodes = {node: _with_head(record, heads) for node, record in asked.items()}
+    nodes = {node: _with_head(record, heads, mirrors.state_dir) for node, record in asked.items()}
     for node, facts in nodes.items():
         nodes[node] = _explain_head(git, mirror, asked[node], facts)
     homeless = [node for node, facts in nodes.items() if facts.head is None]
@@ -58,7 +59,12 @@ def gather(mirrors: Mirrors, hub: str, run_id: str, records: Iterable[NodeRecord
     for node in homeless:
         nodes[node] = replace(nodes[node], gone=seen.gone, unkept=seen.unkept)
     wanted = {node: asked[node].current.path for node in nodes if _needs_files(asked[node], nodes[node])}  # type: ignore[union-attr]
-    held = {turned.call_id: turned.worktree for record in asked.values() for turned in held_calls(record)}
+    held = {
+        turned.call_id: turned.worktree
+        for node, record in asked.items()
+        if not nodes[node].given_up
+        for turned in held_calls(record)
+    }
     files = read_files(git, {*wanted.values(), *held.values()})
     for node, path in wanted.items():
         nodes[node] = replace(nodes[node], snapshot=files[path].tree, error=nodes[node].error or files[path].error)
@@ -72,7 +78,7 @@ def held_calls(record: NodeRecord) -> list[Turned]:
 
 def _needs_files(record: NodeRecord, facts: NodeFacts) -> bool:
     view = view_node(record, facts)
-    return view is not None and view.needs_snapshot
+    return view is not None and view.needs_snapshot and not facts.given_up
 
 
 def read_heads(git: Git, mirror: Path) -> Mapping[str, str]:
@@ -122,9 +128,11 @@ def _on_branches(git: Git, mirror: Path, commits: set[str]) -> set[str]:
     return present.difference(listed) if present else present
 
 
-def _with_head(record: NodeRecord, heads: Mapping[str, str]) -> NodeFacts:
+def _with_head(record: NodeRecord, heads: Mapping[str, str], state_dir: Path) -> NodeFacts:
     current = record.current
     assert current is not None
+    if not is_below(state_dir, current.path):
+        return NodeFacts(given_up=True)
     # git remembers a worktree whose directory is gone.
     if not os.path.lexists(os.path.join(current.path, ".git")):
         return NodeFacts(error=f"there is no worktree at {current.path} any more")

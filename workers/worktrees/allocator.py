@@ -29,14 +29,17 @@ def run_directory(state_dir: Path, run_id: str) -> Path:
     return state_dir / "flow" / run_id
 
 
-def lies_in(state_dir: Path, path: str | os.PathLike[str] | None) -> bool:
-    """Whether a recorded directory is there and this host's own.
+def is_below(state_dir: Path, path: str | os.PathLike[str]) -> bool:
+    """Whether a recorded directory is, or was, in this state directory.
 
     One that a host of the same name made may be another state directory's: it was given up with that one.
     """
-    if not path or not os.path.isdir(path):
-        return False
     return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(state_dir))
+
+
+def lies_in(state_dir: Path, path: str | os.PathLike[str] | None) -> bool:
+    """Whether a recorded directory is there, in this state directory."""
+    return bool(path) and os.path.isdir(path or "") and is_below(state_dir, path or "")
 
 
 def executor_directory(state_dir: Path, run_id: str, node_id: str, number: int, lineage: int) -> Path:

@@ -29,6 +29,7 @@ class Mirrors:
     """The mirrors of one host, below its state directory."""
 
     def __init__(self, state_dir: Path, git: Git | None = None) -> None:
+        self.state_dir = state_dir
         self.root = state_dir / "mirrors"
         self.git = git or Git()
 
