@@ -2,8 +2,7 @@
 
 The question stands in a table and names the run's lease epoch; its answer speaks of
 every node that the host has. A host that is silent is waited for, as long as it takes, and
-named in a row; one that was given up is spoken for by the rows, since what they name was
-on the hub before them.
+named in a row; one that was given up is spoken for by the hub, see `on_hub.py`.
 Source: rules of the protocol, 26 and 27; settled conflicts of the one question and of the silent host.
 """
 
@@ -14,18 +13,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from scheduler.resume.effects import Effect, find_effect, find_hold, left_state, node_hosts, standing_place
-from shared.base.errors import GitError, HostUnreachable, RightLost, StoreUnavailable
+from scheduler.resume.effects import find_effect, find_hold, left_state, node_hosts, standing_place
+from scheduler.resume.on_hub import OnHub
+from shared.base.errors import HostUnreachable, RightLost, StoreUnavailable
 from shared.base.log import get_logger
 from shared.broker.names import host_mark
-from shared.hub.contains import find_on_branch
-from shared.hub.git import Git
 from shared.journal import questions, read
 from shared.journal.database import Database
 from shared.journal.questions import PROOFS
-from shared.journal.runs import load_spec
 from shared.model.escalation import ESCALATE_SECONDS, silent_host_escalation
-from shared.model.proof import HOST_LOST, PROVEN, THREAD_ACTIVE, Answer, HeldState, Verdict, judge_integrate
+from shared.model.proof import HOST_LOST, THREAD_ACTIVE, Answer, HeldState, Verdict
 from shared.model.rows import CallRow, NewEventRow, Row
 
 _FIRST_PAUSE_SECONDS = 0.01
@@ -37,7 +34,6 @@ _SILENT_SECONDS = 10.0
 _STANDING_SECONDS = 2.0
 _ASK_AGAIN_SECONDS = 5.0
 _LOOKS = 3
-_GIT_TIMEOUT_SECONDS = 300.0
 _IN_PLACE = HeldState(None, True)
 log = get_logger()
 
@@ -80,6 +76,7 @@ class Proving:
         self._escalate_seconds = escalate_seconds
         self._asked = dict(asked or {})
         self._hosts = node_hosts(rows)
+        self._hub = OnHub(database, run_id)
         # None: the host was given up.
         self._answers: dict[str, Answer | None] = {}
         self._asking: dict[str, asyncio.Lock] = {}
@@ -105,9 +102,9 @@ class Proving:
             return effect
         if effect.node is not None:
             answer = await self._answer_for(effect.node)
-            return answer.verdict(effect.call_id) if answer is not None else PROVEN
+            return answer.verdict(effect.call_id) if answer is not None else await self._hub.work(rows)
         answer = await self._answer_of(effect.host) if effect.host is not None else None
-        return answer.verdict(effect.call_id) if answer is not None else await self._on_hub(effect)
+        return answer.verdict(effect.call_id) if answer is not None else await self._hub.merge(effect)
 
     async def held(self, rows: Sequence[CallRow]) -> HeldState:
         """Whether a call whose last event is held finds its worktree as it left it. Raises as `verdict` does."""
@@ -133,9 +130,11 @@ class Proving:
                 await asyncio.sleep(_SILENT_PAUSE_SECONDS)
 
     async def _answer_for(self, node: str) -> Answer | None:
-        """The answer of the host that has a node now; None when that one was given up."""
+        """The answer of the host that has a node now; None when that one was given up, or no row names one."""
         for _ in range(_LOOKS):
-            host = self._hosts[node]
+            host = self._hosts.get(node)
+            if host is None:
+                return None
             answer = await self._answer_of(host)
             if answer is None or node in answer.nodes:
                 return answer
@@ -211,19 +210,6 @@ class Proving:
         if self._give_up_seconds is not None and time.monotonic() - started > self._give_up_seconds:
             self._silent[host] = f"host {host} did not say within {self._give_up_seconds:g} s what is still there"
             raise HostUnreachable(self._silent[host], host=host)
-
-    async def _on_hub(self, effect: Effect) -> Verdict:
-        """A merge whose host was given up: the hub is asked from here."""
-        assert effect.commit is not None and effect.ref is not None
-        tip, held = await asyncio.to_thread(self._look_on_hub, effect.ref, effect.commit)
-        return judge_integrate(effect.commit, effect.ref, tip, held) or PROVEN
-
-    def _look_on_hub(self, ref: str, commit: str) -> tuple[str | None, bool | None]:
-        try:
-            return find_on_branch(Git(_GIT_TIMEOUT_SECONDS), load_spec(self._database, self._run_id).hub, ref, commit)
-        except GitError as error:
-            log.warning("target_not_read", run=self._run_id, why=str(error))
-            return None, None
 
 
 class Provers:

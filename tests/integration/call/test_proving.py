@@ -15,6 +15,7 @@ from scheduler.resume import proving
 from scheduler.resume.proving import Proving
 from shared.base.errors import HostUnreachable, RightLost
 from shared.broker.names import host_mark
+from shared.hub.refs import pending_ref
 from shared.journal import read, run_leases
 from shared.model.proof import PROOFS, Verdict
 from shared.model.rows import CallRow, NewEventRow
@@ -156,6 +157,23 @@ def test_the_rows_speak_for_a_host_that_was_given_up(one: OneWorker) -> None:
     assert asker.verdicts(one.rows(call)) == [Verdict(True)]
     assert asyncio.run(asker.proving.held(one.rows(held))).reason == "host_lost"
     assert asked(one) == 0
+
+
+@pytest.mark.req("K38", "RULE9", "O03")
+def test_the_hub_speaks_for_the_work_of_a_host_that_was_given_up(one: OneWorker, tmp_path: Any) -> None:
+    call, _ = build(one)
+    give_up_host(one)
+    git(one.hub, "update-ref", "-d", pending_ref(one.run_id, call.call_id))
+    end = one.rows(call)[-1]
+    lost = [replace(end, kind="commit", pending_tree=None, commit_sha="1" * 40)]
+    landed = [replace(lost[0], commit_sha=one.base)]
+    elsewhere = [replace(end, node_id="n9")]
+
+    found = Asker(one).verdicts(one.rows(call), lost, landed, elsewhere)
+    assert [verdict.reason for verdict in found] == ["work_gone", "commit_gone", None, "work_gone"]
+    assert "the host of node n1 was given up" in str(found[0].sentence)
+    one.hub.rename(tmp_path / "away")
+    assert Asker(one).verdicts(one.rows(call), lost) == [Verdict(True)] * 2
 
 
 @pytest.mark.req("RULE12", "R41")
