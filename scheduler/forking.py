@@ -23,7 +23,7 @@ from shared.base.errors import GitError, HostUnreachable, UsageError
 from shared.base.ids import new_run_id
 from shared.hub.copying import copy_refs
 from shared.hub.git import Git
-from shared.hub.refs import branch_ref, pending_ref
+from shared.hub.refs import branch_ref, pending_ref, read_refs, retired_ref, run_namespace
 from shared.journal.database import Database
 from shared.journal.forking import Renaming, fork, fork_of_key
 from shared.journal.read import load
@@ -87,9 +87,10 @@ def fork_run(database: Database, state: RunState, at: str, key: str | None) -> F
     except HostUnreachable as error:
         raise UsageError(f"{error}; fork when it is back, or give it up with 'crw host lost'") from None
     renaming = Renaming.plan(run, new_run_id(), rows)
-    refs = {name: renaming.ref(name) for name in kept_refs(run, prefix.rows)}
+    git = Git(_GIT_SECONDS)
     try:
-        copy_refs(Git(_GIT_SECONDS), spec.hub, refs)
+        told = read_refs(git, spec.hub, f"{run_namespace(run)}/*").keys() & told_refs(run, prefix.rows)
+        copy_refs(git, spec.hub, {name: renaming.ref(name) for name in {*kept_refs(run, prefix.rows), *told}})
     except GitError as error:
         raise UsageError(f"what the prefix of run {run} rests on cannot be given to another run: {error}") from None
     cuts = [{"at": place_name(cut.place), "why": cut.why} for cut in prefix.cuts]
@@ -130,6 +131,20 @@ def kept_refs(run: str, rows: Sequence[Row]) -> list[str]:
         elif row.kind == "commit" and isinstance(row.detail.get("ref"), str):
             found[str(row.detail["ref"])] = None
     return list(found)
+
+
+def told_refs(run: str, rows: Sequence[Row]) -> set[str]:
+    """The refs that a call may be told of: what stood in worktrees before the newest one. Not all need be there."""
+    found: set[str] = set()
+    for row in (row for row in rows if isinstance(row, CallRow)):
+        if row.event == "placed" and row.node_id is not None and row.allocation is not None:
+            found |= {retired_ref(run, row.node_id, row.allocation), *(row.detail.get("kept") or ())}
+        elif row.event == "worktree_preserved":
+            detail = row.detail
+            found |= {
+                str(ref) for ref in (detail.get("ref"), *(held["ref"] for held in detail.get("held") or ())) if ref
+            }
+    return found
 
 
 def _recorded_place(rows: Sequence[Row], asked: Place, run: str) -> Place:

@@ -90,10 +90,11 @@ def fork(
                 return _same(connection.execute(forking.run_of_key(), {"key": key}).one(), renaming.old, key, at)
             connection.execute(forking.forked_spec(), values)
             calls = list(dict.fromkeys(row.call_id for row in rows if isinstance(row, CallRow)))
-            newest = {row.call_id: row.request_id for row in rows if isinstance(row, CallRow)}
+            newest = {row.call_id: row for row in rows if isinstance(row, CallRow)}
             claims = {
                 "new": renaming.new, "calls": calls, "new_calls": [renaming.names[call] for call in calls],
-                "requests": [renaming.names[newest[call]] for call in calls],
+                "requests": [renaming.names[newest[call].request_id] for call in calls],
+                "attempts": [newest[call].attempt for call in calls],
             }  # fmt: skip
             connection.execute(forking.forked_claims(), claims)
             seqs = {row.seq: number for number, row in enumerate(rows, 2)}

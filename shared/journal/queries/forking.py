@@ -33,14 +33,14 @@ def forked_row() -> TextClause:
 
 # Locks: the new rows. Nobody is granted an ended claim; a next attempt of the call opens it again.
 def forked_claims() -> TextClause:
-    """The claims of the copied calls, ended."""
+    """The claims of the copied calls, ended at the attempt that their newest copied row is of."""
     return text("""
         insert into call_claims (call_id, run_id, node_id, path, position, kind, role, label, effect, request_id,
           attempt, state, fence, opened_at)
         select m.new_call, :new, c.node_id, c.path, c.position, c.kind, c.role, c.label, c.effect, m.request,
-          c.attempt, 'ended', c.fence, c.opened_at
-        from unnest(cast(:calls as text[]), cast(:new_calls as text[]), cast(:requests as text[]))
-          m(call, new_call, request) join call_claims c on c.call_id = m.call""")
+          m.attempt, 'ended', c.fence, c.opened_at
+        from unnest(cast(:calls as text[]), cast(:new_calls as text[]), cast(:requests as text[]),
+          cast(:attempts as integer[])) m(call, new_call, request, attempt) join call_claims c on c.call_id = m.call""")
 
 
 # Locks nothing.
