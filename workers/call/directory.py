@@ -117,7 +117,7 @@ def _place(desk: Desk, call: AgentCall, tree: str | None, detail: dict[str, Any]
 
 def _start_fresh(desk: Desk, call: AgentCall, directories: Directories) -> Place:
     allocation = directories.plan_executor(call.node_rows, call.head, call.lineage)
-    kept = _retired(call, read_history(call.node_rows), desk.host)
+    kept = retired_before(call, read_history(call.node_rows), desk.host)
     tree = directories.fetch(allocation)
     _place(desk, call, tree, {**allocation.detail(), "kept": list(kept)}, allocation.columns())
     keeping = Keeping(desk.append, desk.should_stop, _RETIRE_PATIENCE_SECONDS)
@@ -204,23 +204,29 @@ def last_placed(rows: Sequence[CallRow]) -> CallRow | None:
     return placed[-1] if placed else None
 
 
-def _retired(call: AgentCall, history: NodeHistory, host: str) -> tuple[str, ...]:
+def retired_before(call: AgentCall, history: NodeHistory, host: str) -> tuple[str, ...]:
     """The refs that keep the work of the node's worktrees before a fresh one, oldest first.
 
     A worktree is retired where a fresh one followed it on its host; one that stands on another
-    host is kept by what its last call left on the hub.
+    host is kept by what its last call left on the hub. A fork's copied rows are of no host: there
+    the hosts count that the other run had.
     """
     run, node = call.claim.run_id, call.claim.node_id
     assert node is not None
     made = list({row.allocation: row for row in history.made}.values())
     fresh = AllocationKind.FRESH.value
-    followers = [(row.worktree_kind, row.host) for row in made[1:]] + [(fresh, host)]
+    followers = [(row.worktree_kind, _stood_on(row)) for row in made[1:]] + [(fresh, (host, None))]
     refs = [
         retired_ref(run, node, row.allocation or 0)
         for row, follower in zip(made, followers, strict=False)
-        if follower == (fresh, row.host)
+        if follower == (fresh, _stood_on(row))
     ]
     last = history.last_turn
     if last is not None and last.pending_tree is not None and history.worked_on not in (None, host):
         refs.append(pending_ref(run, last.call_id))
     return tuple(refs)
+
+
+def _stood_on(row: CallRow) -> tuple[str | None, str | None]:
+    """The host of a row that made a worktree; behind it, for a copied row, the host of the row it was copied from."""
+    return row.host, (row.detail.get("copied_from") or {}).get("host")

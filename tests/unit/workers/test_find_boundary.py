@@ -1,18 +1,21 @@
-"""Whether a call that goes on finds its node where it is, or has to be given it back."""
+"""Whether a call finds its node where it is, or has to be given it back, and what it is told of what stood there."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shared.hub.refs import retired_ref
 from shared.journal.append import Claim
 from shared.model.roles import Role
 from shared.model.rows import CallRow
 from tests.factories import make_call_row
 from workers.call.context import AgentCall
-from workers.call.directory import find_boundary
+from workers.call.directory import find_boundary, retired_before
+from workers.worktrees.history import read_history
 
 _CLAIM: dict[str, Any] = dict.fromkeys(Claim.__dataclass_fields__)
 
@@ -45,3 +48,14 @@ def test_a_node_is_given_back_on_another_host_and_where_its_directory_went_with_
 def test_what_an_earlier_holder_of_the_call_made_is_not_where_its_node_stands(tmp_path: Path) -> None:
     made, own = [placed(1, "c1", "h1", tmp_path)], [placed(11, "c2", "h2", tmp_path, "restore")]
     assert find_boundary(going_on(made, own), "h2", tmp_path) is not None
+
+
+@pytest.mark.req("RULE16", "W06")
+def test_a_fork_is_told_of_the_worktrees_that_the_other_run_retired_and_of_no_others(tmp_path: Path) -> None:
+    def copied(seq: int, host: str) -> CallRow:
+        row = placed(seq, "c1", "-", tmp_path / str(seq))
+        return replace(row, detail={"copied_from": {"run": "r0", "host": host}})
+
+    made = [copied(1, "h1"), copied(2, "h1"), copied(3, "h2"), placed(4, "c1", "h2", tmp_path)]
+    told = retired_before(going_on(made, []), read_history(made), "h2")
+    assert told == (retired_ref("r", "n", 1), retired_ref("r", "n", 4))
