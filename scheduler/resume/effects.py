@@ -91,6 +91,12 @@ def standing_place(rows: Sequence[CallRow]) -> tuple[str | None, str | None]:
     return None, next((row.host for row in reversed(newest) if row.event == "placed"), None)
 
 
+def standing_worker(rows: Sequence[CallRow]) -> str | None:
+    """The worker of the newest row of a call's newest request that names one: it had the host's home of then."""
+    named = (row.detail.get("worker_id") for row in reversed(newest_request(rows)))
+    return next((str(worker) for worker in named if worker), None)
+
+
 def _ran(end: CallRow) -> bool:
     ran = end.detail.get("ran")
     if ran is None and end.result is not None:

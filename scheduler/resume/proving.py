@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from scheduler.resume.effects import find_effect, find_hold, left_state, node_hosts, standing_place
+from scheduler.resume.effects import find_effect, find_hold, left_state, node_hosts, standing_place, standing_worker
 from scheduler.resume.on_hub import OnHub
 from shared.base.errors import HostUnreachable, RightLost, StoreUnavailable
 from shared.base.log import get_logger
@@ -117,14 +117,16 @@ class Proving:
             answer = await self._answer_of(end.host)
         else:
             stood = standing_place(rows)[1]
-            return HOST_LOST if stood is not None and await self._is_lost(stood) else _IN_PLACE
+            lost = stood is not None and await self._is_lost(stood, standing_worker(rows))
+            return HOST_LOST if lost else _IN_PLACE
         return answer.held.get(end.call_id, _IN_PLACE) if answer is not None else HOST_LOST
 
-    async def _is_lost(self, host: str) -> bool:
+    async def _is_lost(self, host: str, worker: str | None) -> bool:
+        """Whether a host was given up since this worker of it: its name may be another home's by now."""
         while True:
             try:
-                standing = await asyncio.to_thread(questions.host_standing, self._database, host)
-                return standing is None or standing.state == "lost"
+                standing = await asyncio.to_thread(questions.host_standing, self._database, host, worker)
+                return standing is None or standing.state == "lost" or standing.moved
             except StoreUnavailable as error:
                 log.warning("proofs_delayed", run=self._run_id, host=host, why=str(error))
                 await asyncio.sleep(_SILENT_PAUSE_SECONDS)

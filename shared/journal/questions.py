@@ -45,10 +45,15 @@ class Question:
 
 @dataclass(frozen=True)
 class HostStanding:
-    """How far a host can answer. Shape: `state` up, draining or lost; `alive` while its worker's lease runs."""
+    """How far a host can answer.
+
+    Shape: `state` up, draining or lost; `alive` while its worker's lease runs; `moved` when its home is another one
+    than the worker had that was named.
+    """
 
     state: str
     alive: bool
+    moved: bool = False
 
 
 def ask(
@@ -103,12 +108,12 @@ def load_answer(database: Database, question_id: str) -> dict[str, Any] | None:
     return retrying(read)
 
 
-def host_standing(database: Database, host: str) -> HostStanding | None:
-    """How a host stands now; None for one that the farm does not know."""
+def host_standing(database: Database, host: str, worker_id: str | None = None) -> HostStanding | None:
+    """How a host stands now, and since an earlier worker of it; None for one that the farm does not know."""
 
     def read() -> HostStanding | None:
         with database.statement() as connection:
-            row = connection.execute(asking.host_standing(), {"host": host}).first()
+            row = connection.execute(asking.host_standing(), {"host": host, "worker": worker_id}).first()
             return HostStanding(**row._mapping) if row else None
 
     return retrying(read)

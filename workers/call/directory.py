@@ -111,7 +111,8 @@ def make_own_again(call: AgentCall, directories: Directories, desk: Desk) -> Non
 
 
 def _place(desk: Desk, call: AgentCall, tree: str | None, detail: dict[str, Any], columns: dict[str, Any]) -> None:
-    detail = {**detail, "host": desk.host, "snapshot": tree}
+    worker = desk.worker.incarnation.worker_id
+    detail = {**detail, "host": desk.host, "worker_id": worker, "snapshot": tree}
     desk.append(NewCallRow("placed", detail, role=call.role.name, snapshot_digest=tree, **columns))
 
 

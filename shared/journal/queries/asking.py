@@ -97,7 +97,9 @@ def hosts_of_run() -> TextClause:
 
 # Locks nothing.
 def host_standing() -> TextClause:
-    """Whether a host was given up, and whether its worker lives."""
+    """Whether a host was given up, whether its worker lives, and whether its home is another than a worker's was."""
     return text("""
         select h.state, exists (select 1 from farm_workers w where w.host = h.host and w.state in ('up', 'draining')
-          and w.lease_until > clock_timestamp()) as alive from farm_hosts h where h.host = :host""")
+          and w.lease_until > clock_timestamp()) as alive, exists (select 1 from farm_workers w
+          where w.worker_id = :worker and w.host = h.host and w.home_id is distinct from h.home_id) as moved
+        from farm_hosts h where h.host = :host""")

@@ -181,6 +181,10 @@ def test_a_reading_call_that_was_held_does_not_go_on_where_its_thread_is_lost(on
     held = one.open(prompt({"http": 400, "message": "no"}), node=None, role="architect")
     one.work(held)
     assert asyncio.run(Asker(one).proving.held(one.rows(held))).in_place
+    # The same for a host of this name that came back with another home.
+    one.farm.rows("update farm_hosts set home_id = 'another' where host = 'h1' returning host_id")
+    for rows in (one.rows(held), [row for row in one.rows(held) if row.event in ("prepared", "placed", "held")]):
+        assert asyncio.run(Asker(one).proving.held(rows)).reason == "host_lost"
     give_up_host(one)
     state = asyncio.run(Asker(one).proving.held(one.rows(held)))
     assert (state.in_place, state.reason) == (False, "host_lost")
