@@ -1,44 +1,31 @@
-"""Ask hosts whether recorded effects are still there: one question per host and resume, when the first is needed.
+"""Whether recorded effects are still there: one question per host and resume, put when the first is needed.
 
 The question stands in a table and names the run's lease epoch; its answer speaks of
-every node that the host has. A host that is silent is waited for, as long as it takes, and
-named in a row; one that was given up is spoken for by the hub, see `on_hub.py`.
+every node that the host has, see `asking.py`. For a host that was given up the hub speaks, see `on_hub.py`.
 Source: rules of the protocol, 26 and 27; settled conflicts of the one question and of the silent host.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
+from scheduler.resume.asking import Asking, Note
 from scheduler.resume.effects import find_effect, find_hold, left_state, node_hosts, standing_place, standing_worker
 from scheduler.resume.on_hub import OnHub
-from shared.base.errors import HostUnreachable, RightLost, StoreUnavailable
+from shared.base.errors import HostUnreachable, StoreUnavailable
 from shared.base.log import get_logger
 from shared.broker.names import host_mark
 from shared.journal import questions, read
 from shared.journal.database import Database
 from shared.journal.questions import PROOFS
-from shared.model.escalation import ESCALATE_SECONDS, silent_host_escalation
+from shared.model.escalation import ESCALATE_SECONDS
 from shared.model.proof import HOST_LOST, THREAD_ACTIVE, Answer, HeldState, Verdict
-from shared.model.rows import CallRow, NewEventRow, Row
+from shared.model.rows import CallRow, Row
 
-_FIRST_PAUSE_SECONDS = 0.01
-# Until a host counts as silent its answer is due at any moment, and the whole run stands until it is there.
-_LONGEST_PAUSE_SECONDS = 0.03
-_SILENT_PAUSE_SECONDS = 1.0
-# From here on a host counts as silent, and the run says what it waits for.
-_SILENT_SECONDS = 10.0
-_STANDING_SECONDS = 2.0
-_ASK_AGAIN_SECONDS = 5.0
 _LOOKS = 3
 _IN_PLACE = HeldState(None, True)
 log = get_logger()
-
-Note = Callable[[NewEventRow], None]
-"""Writes a row of the flow."""
 
 
 class Proving:
@@ -60,35 +47,30 @@ class Proving:
         """Prepare; nobody is asked here.
 
         Args:
-            epoch: the run's lease epoch, under which the answers count.
             rows: the run's, as it was loaded.
-            tell: says on the wake-up channel that a host was asked.
-            give_up_seconds: how long a host is waited for; None for as long as it takes.
-            escalate_seconds: how long a host is waited for before a row asks people to look.
-            asked: host -> the question that was put to it before the rows were loaded.
+            epoch, tell, note, give_up_seconds, escalate_seconds, asked: as `Asking` takes them.
         """
         self._database = database
         self._run_id = run_id
-        self._epoch = epoch
-        self._tell = tell
-        self._note = note
-        self._give_up_seconds = give_up_seconds
-        self._escalate_seconds = escalate_seconds
-        self._asked = dict(asked or {})
         self._hosts = node_hosts(rows)
         self._hub = OnHub(database, run_id)
-        # None: the host was given up.
-        self._answers: dict[str, Answer | None] = {}
-        self._asking: dict[str, asyncio.Lock] = {}
-        # Host -> why it is not waited for any more: whoever needs it next does not begin to wait anew.
-        self._silent: dict[str, str] = {}
+        self._asking = Asking(
+            database,
+            run_id,
+            epoch,
+            tell=tell,
+            note=note,
+            give_up_seconds=give_up_seconds,
+            escalate_seconds=escalate_seconds,
+            asked=asked,
+        )
 
     def known(self, rows: Sequence[CallRow]) -> Verdict | None:
         """The verdict that rows give, or that the host of the call's node has given; None where one has to be asked."""
         effect = find_effect(rows)
         if isinstance(effect, Verdict):
             return effect
-        answer = self._answers.get(self._hosts.get(effect.node, "")) if effect.node is not None else None
+        answer = self._asking.known(self._hosts.get(effect.node, "")) if effect.node is not None else None
         return answer.verdict(effect.call_id) if answer is not None and effect.node in answer.nodes else None
 
     async def verdict(self, rows: Sequence[CallRow]) -> Verdict:
@@ -103,7 +85,7 @@ class Proving:
         if effect.node is not None:
             answer = await self._answer_for(effect.node)
             return answer.verdict(effect.call_id) if answer is not None else await self._hub.work(rows)
-        answer = await self._answer_of(effect.host) if effect.host is not None else None
+        answer = await self._asking.answer_of(effect.host) if effect.host is not None else None
         return answer.verdict(effect.call_id) if answer is not None else await self._hub.merge(effect)
 
     async def held(self, rows: Sequence[CallRow]) -> HeldState:
@@ -114,22 +96,12 @@ class Proving:
         if left_state(end):
             answer = await self._answer_for(str(end.node_id))
         elif end.detail.get("reason") == THREAD_ACTIVE and end.host is not None:
-            answer = await self._answer_of(end.host)
+            answer = await self._asking.answer_of(end.host)
         else:
             stood = standing_place(rows)[1]
-            lost = stood is not None and await self._is_lost(stood, standing_worker(rows))
+            lost = stood is not None and await self._asking.is_lost(stood, standing_worker(rows))
             return HOST_LOST if lost else _IN_PLACE
         return answer.held.get(end.call_id, _IN_PLACE) if answer is not None else HOST_LOST
-
-    async def _is_lost(self, host: str, worker: str | None) -> bool:
-        """Whether a host was given up since this worker of it: its name may be another home's by now."""
-        while True:
-            try:
-                standing = await asyncio.to_thread(questions.host_standing, self._database, host, worker)
-                return standing is None or standing.state == "lost" or standing.moved
-            except StoreUnavailable as error:
-                log.warning("proofs_delayed", run=self._run_id, host=host, why=str(error))
-                await asyncio.sleep(_SILENT_PAUSE_SECONDS)
 
     async def _answer_for(self, node: str) -> Answer | None:
         """The answer of the host that has a node now; None when that one was given up, or no row names one."""
@@ -137,81 +109,16 @@ class Proving:
             host = self._hosts.get(node)
             if host is None:
                 return None
-            answer = await self._answer_of(host)
+            answer = await self._asking.answer_of(host)
             if answer is None or node in answer.nodes:
                 return answer
             # A call that was at work all the while has moved the node: its newest rows say where.
             moved = await asyncio.to_thread(read.load_node, self._database, self._run_id, node)
             self._hosts |= node_hosts(moved)
             if self._hosts[node] == host:
-                self._answers.pop(host, None)
+                self._asking.forget(host)
         host = self._hosts[node]
         raise HostUnreachable(f"host {host} knows nothing of node {node}, which its rows place there", host=host)
-
-    async def _answer_of(self, host: str) -> Answer | None:
-        """What a host says, asked once; whoever comes meanwhile waits for the same answer."""
-        if host not in self._answers:
-            async with self._asking.setdefault(host, asyncio.Lock()):
-                if host in self._silent:
-                    raise HostUnreachable(self._silent[host], host=host)
-                if host not in self._answers:
-                    self._answers[host] = await self._ask(host)
-        return self._answers[host]
-
-    async def _ask(self, host: str) -> Answer | None:
-        started = time.monotonic()
-        wait = _Waiting(host, self._note)
-        while True:
-            found = await self._ask_once(host, started, wait)
-            if found is None:
-                log.warning("effects_by_rows", run=self._run_id, host=host, why="host_lost")
-            if found is None or "verdicts" in found:
-                wait.over()
-                return Answer.from_json(found) if found is not None else None
-            if found.get("stale"):
-                raise RightLost(f"run {self._run_id} is driven under a later epoch than {self._epoch}")
-            log.warning("proofs_failed", run=self._run_id, host=host, why=found.get("sentence"))
-            wait.begin(str(found.get("reason")), str(found.get("sentence")))
-            self._check_patience(host, started)
-            await asyncio.sleep(_ASK_AGAIN_SECONDS)
-
-    async def _ask_once(self, host: str, started: float, wait: _Waiting) -> dict[str, Any] | None:
-        """The answer to one question; None when the host was given up."""
-        question = self._asked.pop(host, None)
-        pause, looked_at = _FIRST_PAUSE_SECONDS, 0.0
-        while True:
-            try:
-                if time.monotonic() - looked_at > _STANDING_SECONDS:
-                    looked_at = time.monotonic()
-                    standing = await asyncio.to_thread(questions.host_standing, self._database, host)
-                    if standing is None or standing.state == "lost":
-                        return None
-                if question is None:
-                    question = await asyncio.to_thread(self._put, host)
-                    self._tell(host_mark(host))
-                found = await asyncio.to_thread(questions.load_answer, self._database, question)
-            except StoreUnavailable as error:
-                log.warning("proofs_delayed", run=self._run_id, host=host, why=str(error))
-                found = None
-            if found is not None:
-                return found
-            waited = time.monotonic() - started
-            silent = waited > _SILENT_SECONDS
-            if silent:
-                wait.begin("host_unreachable")
-            if waited > self._escalate_seconds:
-                wait.escalate(waited)
-            self._check_patience(host, started)
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, _SILENT_PAUSE_SECONDS if silent else _LONGEST_PAUSE_SECONDS)
-
-    def _put(self, host: str) -> str:
-        return questions.ask(self._database, host, PROOFS, self._run_id, epoch=self._epoch)
-
-    def _check_patience(self, host: str, started: float) -> None:
-        if self._give_up_seconds is not None and time.monotonic() - started > self._give_up_seconds:
-            self._silent[host] = f"host {host} did not say within {self._give_up_seconds:g} s what is still there"
-            raise HostUnreachable(self._silent[host], host=host)
 
 
 class Provers:
@@ -244,28 +151,3 @@ class Provers:
         return Proving(
             self._database, run_id, epoch, rows, tell=self._tell, note=note, escalate_seconds=after, asked=asked
         )
-
-
-class _Waiting:
-    """Says in rows that a host is waited for, that people should look, and that it answered; each once."""
-
-    def __init__(self, host: str, note: Note) -> None:
-        self._host = host
-        self._note = note
-        self._told = False
-        self._escalated = False
-
-    def begin(self, reason: str, sentence: str | None = None) -> None:
-        if not self._told:
-            self._told = True
-            said = {"sentence": sentence} if sentence else {}
-            self._note(NewEventRow("waiting_for_host", {"host": self._host, "calls": [], "reason": reason, **said}))
-
-    def escalate(self, waited_seconds: float) -> None:
-        if not self._escalated:
-            self._escalated = True
-            self._note(silent_host_escalation(self._host, [], waited_seconds))
-
-    def over(self) -> None:
-        if self._told:
-            self._note(NewEventRow("host_answered", {"host": self._host}))

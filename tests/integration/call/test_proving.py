@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.resume import proving
+from scheduler.resume import asking
 from scheduler.resume.proving import Proving
 from shared.base.errors import HostUnreachable, RightLost
 from shared.broker.names import host_mark
@@ -107,7 +107,7 @@ def test_a_verification_that_could_not_run_is_no_record(one: OneWorker) -> None:
 
 @pytest.mark.req("K38", "RULE26", "RULE27")
 def test_a_silent_host_is_waited_for_by_name(one: OneWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proving, "_SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(asking, "_SILENT_SECONDS", 0.2)
     call, _ = build(one)
     asker = Asker(one, escalate_seconds=0.4)
 

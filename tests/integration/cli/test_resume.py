@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.resume.proving import Proving
+from scheduler.resume.asking import Asking
 from shared.hub.machine import machine_label
 from shared.journal import read, runs
 from shared.journal.database import Database
@@ -115,7 +115,7 @@ def test_a_plan_and_an_explanation_write_nothing_and_say_what_a_resume_then_does
     assert nothing.status == 0 and "1 replay" in nothing.out and "costs nothing" in nothing.out
     assert "on a resume now: replays" in crw("flow", "explain", ended, "main:1").out
     verdicts = Verdicts({"main:1": GONE})
-    monkeypatch.setattr("scheduler.preview.Proving", lambda *_given, **_named: verdicts)
+    monkeypatch.setattr("scheduler.preview.Asking", lambda *_given, **_named: verdicts)
     (plan,) = crw("flow", "resume", ended, "--plan", "--json").records
     assert (plan["live"], plan["tokens_last_time"], plan["positions"][0]["condition"]) == (1, 7, "e")
     said = crw("flow", "resume", ended, "--plan").out
@@ -151,13 +151,13 @@ def test_a_plan_names_a_silent_host_once_and_the_positions_that_wait_for_it(
 ):
     run = field.submit(WIDE)
     field.drive(work)
-    before, asked, ask = as_it_stands(database, run), [], Proving._ask
+    before, asked, ask = as_it_stands(database, run), [], Asking._ask
 
-    async def counted(self: Proving, host: str) -> object:
+    async def counted(self: Asking, host: str) -> object:
         asked.append(host)
         return await ask(self, host)
 
-    monkeypatch.setattr(Proving, "_ask", counted)
+    monkeypatch.setattr(Asking, "_ask", counted)
     (plan,) = crw("flow", "resume", run, "--plan", "--patience", "0.3", "--json").records
     decisions = {one["position"]: one["decision"] for one in plan["positions"]}
     assert decisions == {"main/1[a]:1": "waits", "main/1[b]:1": "waits", "main/1[ops]:1": "replay"}
