@@ -115,7 +115,7 @@ def test_a_plan_and_an_explanation_write_nothing_and_say_what_a_resume_then_does
     assert nothing.status == 0 and "1 replay" in nothing.out and "costs nothing" in nothing.out
     assert "on a resume now: replays" in crw("flow", "explain", ended, "main:1").out
     verdicts = Verdicts({"main:1": GONE})
-    monkeypatch.setattr("scheduler.preview.Asking", lambda *_given, **_named: verdicts)
+    monkeypatch.setattr("scheduler.preview.Proving", lambda *_given, **_named: verdicts)
     (plan,) = crw("flow", "resume", ended, "--plan", "--json").records
     assert (plan["live"], plan["tokens_last_time"], plan["positions"][0]["condition"]) == (1, 7, "e")
     said = crw("flow", "resume", ended, "--plan").out
