@@ -110,7 +110,7 @@ def test_without_a_terminal_it_says_plain_lines_and_it_takes_less_than_a_minute(
     assert "Where to look next" in done.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_in_the_middle_stops_everything(number: signal.Signals, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with started((*CRW, "demo"), user_environment(tmp_path / "home"), tmp_path, log) as program:

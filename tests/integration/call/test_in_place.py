@@ -137,7 +137,9 @@ def test_a_held_call_whose_files_are_not_what_it_left_sends_nothing(one: OneWork
 
 
 @pytest.mark.req("R41")
-@pytest.mark.parametrize("at", ["after:hold_cleared", "after:turn_requested#2", "before:turn_ended#2"])
+@pytest.mark.parametrize(
+    "at", [pytest.param("after:hold_cleared", marks=pytest.mark.slow), "after:turn_requested#2", "before:turn_ended#2"]
+)
 def test_a_death_of_a_call_that_goes_on_in_place_changes_nothing(one: OneWorker, at: str) -> None:
     one.fake.write_scripts({"late": {"by_thread": True, "steps": [WRITES, FAILS, DONE]}, "default": [DONE]})
     call = held(one, "Do it. [[script:late]]", "quota")
@@ -213,7 +215,13 @@ def test_a_delivered_call_whose_thread_is_gone_carries_on_in_a_new_one_that_is_t
 
 @pytest.mark.req("R36", "R41")
 @pytest.mark.parametrize(
-    "at", ["after:conversation", "after:checkpoint_started", "after:thread_requested", "after:turn_requested"]
+    "at",
+    [
+        "after:conversation",
+        pytest.param("after:checkpoint_started", marks=pytest.mark.slow),
+        pytest.param("after:thread_requested", marks=pytest.mark.slow),
+        "after:turn_requested",
+    ],
 )
 def test_a_death_before_the_new_thread_heard_of_it_has_the_next_one_told_once(one: OneWorker, at: str) -> None:
     one.fake.write_scripts({"late": {"by_thread": True, "steps": [WRITES, FAILS]}, "default": [DONE]})

@@ -54,13 +54,14 @@ def is_last(prepared: CallRow) -> bool:
 
 
 @pytest.mark.req("RULE41")
-@pytest.mark.parametrize("length", [100, 3_000, 100_000])
+@pytest.mark.parametrize("length", [100, 3_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_results_of_any_size_come_back(field: Field, length: int) -> None:
     run_id = record(field, length)
     field.drive()
     assert field.end(run_id)["result"] == {"a": POSITIONS // 2 * length, "b": POSITIONS // 2 * length}
 
 
+@pytest.mark.slow
 @pytest.mark.req("RULE41")
 def test_the_memory_of_a_resume_does_not_grow_with_its_results(field: Field) -> None:
     peaks = []
@@ -85,6 +86,7 @@ def test_a_slim_load_has_the_small_results_and_says_which_others_there_are(field
     assert found == {row.seq: row.result for row in whole}
 
 
+@pytest.mark.slow
 @pytest.mark.req("RULE41")
 def test_the_memory_of_a_resume_does_not_grow_with_its_prompts(field: Field) -> None:
     peaks = []

@@ -122,13 +122,9 @@ def _admin(url: str) -> dict[str, Any]:
     return {"host": parsed.query["host"], "user": parsed.username, "dbname": "postgres"}
 
 
+@pytest.mark.slow
 @pytest.mark.req("RULE1", "RULE3", "RULE22", "RULE31", "J06")
-@pytest.mark.parametrize(
-    "blow",
-    # Where nobody knows whether it was written is the hardest; the others are slow and no harder.
-    [blow if blow is Blow.CUT_AFTER else pytest.param(blow, marks=pytest.mark.slow) for blow in Blow],
-    ids=lambda blow: blow.name.lower(),
-)
+@pytest.mark.parametrize("blow", list(Blow), ids=lambda blow: blow.name.lower())
 def test_whichever_statement_of_a_run_s_life_fails_the_run_comes_to_the_same_rows(
     fresh_database: str, blow: Blow
 ) -> None:

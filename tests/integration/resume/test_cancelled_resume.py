@@ -42,7 +42,9 @@ def check_cancelled_once(house: House, run_id: str) -> None:
 
 
 @pytest.mark.req("A17", "R24", "R29", "RULE28")
-@pytest.mark.parametrize("word", ["worktree_preserved", "worktree_restored", "fork_requested"])
+@pytest.mark.parametrize(
+    "word", ["worktree_preserved", pytest.param("worktree_restored", marks=pytest.mark.slow), "fork_requested"]
+)
 def test_a_cancel_while_a_suffix_restores_and_forks_sends_no_turn_and_loses_nothing(
     house: House, crw: Crw, word: str
 ) -> None:
