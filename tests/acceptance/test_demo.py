@@ -122,6 +122,7 @@ def test_a_signal_in_the_middle_stops_everything(number: signal.Signals, tmp_pat
     assert list((tmp_path / "home" / ".cache" / "crw").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_killed_demo_leaves_no_process(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with started((*CRW, "demo"), user_environment(tmp_path / "home"), tmp_path, log) as program:

@@ -38,6 +38,7 @@ def lose_two_schedulers(farm: Farm, run_id: str) -> None:
         wait_until(lambda scheduler=scheduler: not scheduler.alive, 30, f"{name} to die of the script")
 
 
+@pytest.mark.slow
 @pytest.mark.req("RULE24")
 def test_a_run_that_killed_two_schedulers_is_driven_in_a_child_process_and_then_quarantined(farm: Farm) -> None:
     run_id = farm.submit(DEADLY)
@@ -65,6 +66,7 @@ def test_a_run_that_goes_on_in_its_child_process_ends_there(farm: Farm, tmp_path
     assert third.said("driven_alone") and third.alive
 
 
+@pytest.mark.slow
 @pytest.mark.req("RULE24", "K72", "X16")
 def test_an_ordered_stop_gives_the_child_s_run_back(farm: Farm, tmp_path: Path) -> None:
     waiting = MENDED.replace("return [tries", "await flow.sleep(8)\n    return [tries")

@@ -23,6 +23,7 @@ def opened(farm: Farm, run_id: str) -> list[int]:
     return [row.position for row in rows if isinstance(row, CallRow) and row.event == "prepared" and row.seq > began]
 
 
+@pytest.mark.slow
 @pytest.mark.req("RULE16", "K42")
 def test_the_prefix_replays_and_the_rest_runs_live_in_a_fork_of_the_conversation(farm: Farm, tmp_path: Path):
     hub = make_bare_hub(tmp_path / "hub.git")

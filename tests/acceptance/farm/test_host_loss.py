@@ -119,6 +119,7 @@ def farm_hub(farm: Farm, run_id: str) -> str:
     return str(hub)
 
 
+@pytest.mark.slow
 @pytest.mark.req("K42", "RULE12", "RULE43")
 def test_a_drained_host_s_node_goes_on_elsewhere_with_its_conversation_retold(farm: Farm, tmp_path: Path):
     hub = make_bare_hub(tmp_path / "hub.git")
@@ -143,6 +144,7 @@ def test_a_drained_host_s_node_goes_on_elsewhere_with_its_conversation_retold(fa
     wait_until(lambda: crw(farm, "host", "drain", "h1", "--wait", "1").returncode == 0, 30, "h1 to be empty")
 
 
+@pytest.mark.slow
 @pytest.mark.req("RULE27", "K38")
 def test_a_host_that_stays_away_is_given_up_by_itself(farm: Farm, tmp_path: Path):
     hub = make_bare_hub(tmp_path / "hub.git")

@@ -91,6 +91,7 @@ def test_a_worker_that_is_asked_to_stop_gives_its_unsent_calls_back(farm: Farm):
     farm.check_rows(run_id)
 
 
+@pytest.mark.slow
 def test_workers_and_schedulers_die_again_and_again(farm: Farm):
     farm.wait_up(farm.start_scheduler("s1"), farm.start_worker("h1"), farm.start_worker("h2"))
     run_id = farm.submit(LANES, {"lanes": 4, "steps": 10, "seconds": 0.15})

@@ -35,7 +35,7 @@ def of_lineage(farm: Farm, run_id: str, *words: str) -> list[CallRow]:
 
 
 @pytest.mark.req("R41", "R43", "R24", "R27", "R30", "R31", "K39", "R26", "R28")
-@pytest.mark.parametrize("meddled", [False, True])
+@pytest.mark.parametrize("meddled", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_held_run_is_resumed_to_the_result_of_an_undisturbed_one(farm: Farm, tmp_path: Path, meddled: bool) -> None:
     hub, fake = make_bare_hub(tmp_path / "hub.git"), install(tmp_path)
     polishes = write("c.txt", "three")

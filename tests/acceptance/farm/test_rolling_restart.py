@@ -95,6 +95,7 @@ def test_a_rolling_restart_of_the_whole_farm_under_load_changes_no_outcome(farm:
     assert crashes == [(0,)], "an ordered stop is no crash"
 
 
+@pytest.mark.slow
 @pytest.mark.req("K72", "RULE34", "A17")
 def test_a_cancel_is_heard_by_a_worker_that_drains(farm: Farm, tmp_path: Path):
     hub, fake = make_bare_hub(tmp_path / "hub.git"), install(tmp_path)

@@ -19,9 +19,7 @@ pytestmark = pytest.mark.timeout(180)
 SAMPLE = [
     Cell("turns", "turn_requested", Boundary.AFTER, Fault.KILL),
     Cell("turns", "turn_requested", Boundary.SENT, Fault.SERVER),
-    Cell("turns", "turn_requested", Boundary.NEXT, Fault.EXPIRE),
     Cell("turns", "turn_ended", Boundary.BEFORE, Fault.KILL),
-    Cell("turns", "placed", Boundary.AFTER, Fault.CUT),
     Cell("work", "push_requested", Boundary.SENT, Fault.KILL),
     Cell("work", "prepared", Boundary.AFTER, Fault.CUT),
     Cell("lost", "turn_lost", Boundary.AFTER, Fault.KILL),
@@ -58,7 +56,6 @@ def test_whatever_dies_there_the_run_goes_on_to_the_same_result(
 ELSEWHERE = [
     Cell("turns", "turn_requested", Boundary.AFTER, Fault.KILL),
     Cell("work", "push_requested", Boundary.NEXT, Fault.KILL),
-    Cell("work", "prepared", Boundary.AFTER, Fault.KILL),
 ]
 
 

@@ -219,6 +219,7 @@ def test_a_path_that_is_no_text_goes_into_the_result_and_back(host: OpHost) -> N
     assert parse(canonical_bytes(paths)) == paths and os.fsencode(paths[1]) == b"\xff.txt"
 
 
+@pytest.mark.slow
 @pytest.mark.req("K34")
 def test_sixteen_nodes_are_made_and_committed_at_once(host: OpHost) -> None:
     failures: list[BaseException] = []
