@@ -33,15 +33,7 @@ from shared.model.rows import EventRow, Row
 
 
 class Farm(FarmConnection):
-    """Submits runs and reads them. Connects when it is first needed; close it, or use it in a `with`.
-
-    Args:
-        database_url, broker_url: over the settings.
-        settings: instead of the ones in force.
-
-    Raises:
-        SettingsError: settings that cannot be used, or no database.
-    """
+    """Submits runs and reads them. Made, connected and closed as `FarmConnection` says; use it in a `with`."""
 
     def submit(
         self,

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scheduler.resume.decisions import Place, place_name
+from scheduler.resume.host_questions import HostQuestions
 from scheduler.resume.prefix import Cut, Prefix, plan_prefix
 from scheduler.resume.proving import Proving
 from scheduler.submission import check_key
@@ -79,9 +80,10 @@ def fork_run(database: Database, state: RunState, at: str, key: str | None) -> F
     there = fork_of_key(database, run, key, place_name(place)) if key is not None else None
     if there is not None and key is not None:
         return Forked(there.run_id, key, False, 0, ())
-    prover = Proving(
-        database, run, state.lease_epoch, rows, tell=lambda _: None, note=lambda _: None, give_up_seconds=_HOST_SECONDS
+    asking = HostQuestions(
+        database, run, state.lease_epoch, tell=lambda _: None, note=lambda _: None, give_up_seconds=_HOST_SECONDS
     )
+    prover = Proving(database, run, rows, asking)
     try:
         prefix = asyncio.run(_plan(rows, place, prover, run, spec))
     except HostUnreachable as error:

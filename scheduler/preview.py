@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from scheduler.planning import plan_resume
+from scheduler.resume.host_questions import HostQuestions
 from scheduler.resume.plan import Plan
 from scheduler.resume.proving import Proving
 from shared.base.errors import RightLost, UsageError
@@ -28,9 +29,10 @@ def preview(database: Database, state: RunState, tell: Callable[[str], None], pa
     spec = load_spec(database, run_id)
     sources = {name: load_source(database, digest) for name, digest in spec.sources.items()}
     rows = load(database, run_id)
-    proving = Proving(
-        database, run_id, state.lease_epoch, rows, tell=tell, note=lambda _row: None, give_up_seconds=patience_seconds
+    asking = HostQuestions(
+        database, run_id, state.lease_epoch, tell=tell, note=lambda _row: None, give_up_seconds=patience_seconds
     )
+    proving = Proving(database, run_id, rows, asking)
     try:
         return asyncio.run(plan_resume(run_id, spec, sources, rows, proving))
     except RightLost:

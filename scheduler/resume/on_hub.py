@@ -35,6 +35,7 @@ class OnHub:
         self._database = database
         self._run_id = run_id
         self._git = Git(_GIT_TIMEOUT_SECONDS)
+        self._url: str | None = None
         self._refs: dict[str, str] | None = None
         self._away = False
         self._on_branch: dict[str, bool] = {}
@@ -64,31 +65,36 @@ class OnHub:
                 return PROVEN
 
     def _judge_work(self, end: CallRow) -> Verdict:
-        hub = load_spec(self._database, self._run_id).hub
         if self._refs is None:
-            self._refs = read_refs(self._git, hub, f"{run_namespace(self._run_id)}/*")
+            self._refs = read_refs(self._git, self._hub_url(), f"{run_namespace(self._run_id)}/*")
         named = set(self._refs.values())
         if pending_ref(self._run_id, end.call_id) in self._refs or end.commit_sha in named or _changed_nothing(end):
             return PROVEN
         rows = standing(read.load_node(self._database, self._run_id, str(end.node_id)))
         later = [row for row in rows if is_commit(row) and row.seq > end.seq and not _changed_nothing(row)]
         asked = {str(row.commit_sha) for row in (end, *later) if row.commit_sha is not None}
-        if asked & named or self._any_on_branch(hub, asked):
+        if asked & named or self._any_on_branch(asked):
             return PROVEN
         what = f"commit {short(end.commit_sha)}" if end.commit_sha is not None else "what the call left"
         said = f"the host of node {end.node_id} was given up, and {what} is not on the hub any more"
         return Verdict(False, "commit_gone" if end.commit_sha is not None else "work_gone", said)
 
-    def _any_on_branch(self, hub: str, commits: set[str]) -> bool:
+    def _hub_url(self) -> str:
+        """The run's hub, read once: it is asked about many positions."""
+        if self._url is None:
+            self._url = load_spec(self._database, self._run_id).hub
+        return self._url
+
+    def _any_on_branch(self, commits: set[str]) -> bool:
         unknown = commits - self._on_branch.keys()
         if unknown:
-            there = on_branches(self._git, hub, unknown)
+            there = on_branches(self._git, self._hub_url(), unknown)
             self._on_branch |= {commit: commit in there for commit in unknown}
         return any(self._on_branch[commit] for commit in commits)
 
     def _find_on_target(self, ref: str, commit: str) -> tuple[str | None, bool | None]:
         try:
-            return find_on_branch(self._git, load_spec(self._database, self._run_id).hub, ref, commit)
+            return find_on_branch(self._git, self._hub_url(), ref, commit)
         except GitError as error:
             log.warning("target_not_read", run=self._run_id, why=str(error))
             return None, None

@@ -1,17 +1,17 @@
 """Whether recorded effects are still there: one question per host and resume, put when the first is needed.
 
 The question stands in a table and names the run's lease epoch; its answer speaks of
-every node that the host has, see `asking.py`. For a host that was given up the hub speaks, see `on_hub.py`.
+every node that the host has, see `host_questions.py`. For a host that was given up the hub speaks, see `on_hub.py`.
 Source: rules of the protocol, 26 and 27; settled conflicts of the one question and of the silent host.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
-from scheduler.resume.asking import Asking, Note
 from scheduler.resume.effects import find_effect, find_hold, left_state, node_hosts, standing_place, standing_worker
+from scheduler.resume.host_questions import HostQuestions, Note
 from scheduler.resume.on_hub import OnHub
 from shared.base.errors import HostUnreachable, StoreUnavailable
 from shared.base.log import get_logger
@@ -31,39 +31,18 @@ log = get_logger()
 class Proving:
     """The prover of one run in one process."""
 
-    def __init__(
-        self,
-        database: Database,
-        run_id: str,
-        epoch: int,
-        rows: Sequence[Row],
-        *,
-        tell: Callable[[str], None],
-        note: Note,
-        give_up_seconds: float | None = None,
-        escalate_seconds: float = ESCALATE_SECONDS,
-        asked: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, database: Database, run_id: str, rows: Sequence[Row], asking: HostQuestions) -> None:
         """Prepare; nobody is asked here.
 
         Args:
             rows: the run's, as it was loaded.
-            epoch, tell, note, give_up_seconds, escalate_seconds, asked: as `Asking` takes them.
+            asking: puts the questions, under the epoch of whoever resumes.
         """
         self._database = database
         self._run_id = run_id
         self._hosts = node_hosts(rows)
         self._hub = OnHub(database, run_id)
-        self._asking = Asking(
-            database,
-            run_id,
-            epoch,
-            tell=tell,
-            note=note,
-            give_up_seconds=give_up_seconds,
-            escalate_seconds=escalate_seconds,
-            asked=asked,
-        )
+        self._asking = asking
 
     def known(self, rows: Sequence[CallRow]) -> Verdict | None:
         """The verdict that rows give, or that the host of the call's node has given; None where one has to be asked."""
@@ -146,8 +125,13 @@ class Provers:
 
     def __call__(self, run_id: str, epoch: int, rows: Sequence[Row], note: Note, /) -> Proving:
         """The prover of a run whose rows were loaded."""
-        asked = self._asked.pop((run_id, epoch), None)
-        after = self._escalate_seconds
-        return Proving(
-            self._database, run_id, epoch, rows, tell=self._tell, note=note, escalate_seconds=after, asked=asked
+        asking = HostQuestions(
+            self._database,
+            run_id,
+            epoch,
+            tell=self._tell,
+            note=note,
+            escalate_seconds=self._escalate_seconds,
+            asked=self._asked.pop((run_id, epoch), None),
         )
+        return Proving(self._database, run_id, rows, asking)

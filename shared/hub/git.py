@@ -52,7 +52,12 @@ class Result:
     @property
     def records(self) -> list[str]:
         """The NUL-separated records of a `-z` output."""
-        return [item.decode("utf-8", "surrogateescape") for item in self.out.split(b"\0") if item]
+        return split_records(self.out)
+
+
+def split_records(out: bytes) -> list[str]:
+    """The NUL-separated records of a `-z` output."""
+    return [item.decode("utf-8", "surrogateescape") for item in out.split(b"\0") if item]
 
 
 class Git:
@@ -87,17 +92,7 @@ class Git:
             GitError: git said no, or the directory is not there.
             CommandTimeout: the deadline passed; the whole process group is gone.
         """
-        with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            if input:
-                source.write(input)
-                source.seek(0)
-            running = self._start(self._command, directory, args, env, source, out, err)
-            timed_out = _wait(running.process, timeout_seconds or self._timeout_seconds)
-            result = Result(running.process.exit_code, _content(out), _text(err))
-        if timed_out:
-            raise CommandTimeout(
-                f"git {args[0]} passed its deadline and was ended", argv=_masked(args), output=result.err
-            )
+        result = self._finish(self._command.bake(*args), directory, args, input, env, timeout_seconds)
         if check and result.exit_status != 0:
             raise git_error(args, result)
         return result
@@ -114,15 +109,33 @@ class Git:
         Raises:
             GitError, CommandTimeout: as `run`.
         """
-        args = ("-c", _ENDED_WITH_PARENT.format(script=script))
-        with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            running = self._start(self._shell, directory, args, env, source, out, err)
-            timed_out = _wait(running.process, self._timeout_seconds)
-            result = Result(running.process.exit_code, _content(out), _text(err))
-        if timed_out:
-            raise CommandTimeout(f"git {name} passed its deadline and was ended", argv=["git", name], output=result.err)
+        command = self._shell.bake("-c", _ENDED_WITH_PARENT.format(script=script))
+        result = self._finish(command, directory, (name,), None, env, None)
         if result.exit_status != 0:
             raise git_error((name,), result)
+        return result
+
+    def _finish(
+        self,
+        command: Any,
+        directory: Path | str,
+        args: tuple[str, ...],
+        input: bytes | None,
+        env: Mapping[str, str] | None,
+        timeout_seconds: float | None,
+    ) -> Result:
+        """Run a command to its end; `args` is what an error calls it."""
+        with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            if input:
+                source.write(input)
+                source.seek(0)
+            running = self._start(command, directory, args, env, source, out, err)
+            timed_out = _wait(running.process, timeout_seconds or self._timeout_seconds)
+            result = Result(running.process.exit_code, _content(out), _text(err))
+        if timed_out:
+            raise CommandTimeout(
+                f"git {args[0]} passed its deadline and was ended", argv=_masked(args), output=result.err
+            )
         return result
 
     def _start(
@@ -140,7 +153,6 @@ class Git:
             raise GitError(f"git {args[0]}: there is no directory {str(directory)!r}", argv=_masked(args))
         try:
             return command(
-                *args,
                 _cwd=os.fspath(directory),
                 _env=git_environment(env),
                 _in=source,

@@ -20,7 +20,7 @@ from typing import Any
 
 import scheduler.flow.silence
 import scheduler.lost_calls
-import scheduler.resume.asking
+import scheduler.resume.host_questions
 import scheduler.service
 import workers.app
 import workers.call.leftovers
@@ -138,7 +138,7 @@ def _run_scheduler() -> int:
     ops.register(ops.NOOP)
     scheduler.flow.silence.LOOK_SECONDS = _LOOK_SECONDS
     scheduler.lost_calls.LOOK_SECONDS = _LOOK_SECONDS
-    scheduler.resume.asking._SILENT_SECONDS = _LOOK_SECONDS
+    scheduler.resume.host_questions._SILENT_SECONDS = _LOOK_SECONDS
     return scheduler.service.main()
 
 

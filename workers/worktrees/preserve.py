@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -81,14 +80,14 @@ class Preserving:
         """Keep a commit on the first ref that names no other one: a call whose host was lost preserves once more."""
         row = self.prepared
         assert row.node_id is not None
-        for number in count(1):
+        number = 1
+        while True:
             ref = superseded_ref(row.run_id, self.boundary.lineage, row.path, row.node_id, held_call, number)
             try:
                 keep(self.git, repository, self.spec.hub, ref, commit, self.keeping, replace=False)
+                return ref
             except RefTaken:
-                continue
-            return ref
-        raise AssertionError("numbers do not end")
+                number += 1
 
     def _wrap(self, repository: Path, tree: str, parent: str | None, subject: str) -> str:
         row = self.prepared

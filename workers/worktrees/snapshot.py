@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shared.base.errors import GitError, WorktreeError
-from shared.hub.git import Git, Result
+from shared.hub.git import Git, split_records
 
 _GITLINK = "160000"
 # All working files into the index aside, what both indexes then hold, and the tree of the one aside.
@@ -112,7 +112,7 @@ def _take_from_real_index(
 
 def _entries(worktree: Path, listed: bytes) -> list[_Entry]:
     entries = []
-    for record in Result(0, listed, "").records:
+    for record in split_records(listed):
         match = _ENTRY.fullmatch(record)
         if match is None:
             raise WorktreeError(f"{worktree}: git listed an index entry that is none: {record!r}")

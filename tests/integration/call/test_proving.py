@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.resume import asking
+from scheduler.resume import host_questions
+from scheduler.resume.host_questions import HostQuestions
 from scheduler.resume.proving import Proving
 from shared.base.errors import HostUnreachable, RightLost
 from shared.broker.names import host_mark
@@ -48,7 +49,8 @@ class Asker:
         self.notes: list[NewEventRow] = []
         rows = read.load(one.database, one.run_id)
         tell, note = one.worker.wakeups.tell, self.notes.append
-        self.proving = Proving(one.database, one.run_id, one.lease.epoch, rows, tell=tell, note=note, **options)
+        questions = HostQuestions(one.database, one.run_id, one.lease.epoch, tell=tell, note=note, **options)
+        self.proving = Proving(one.database, one.run_id, rows, questions)
 
     def verdicts(self, *calls: Sequence[CallRow]) -> list[Verdict]:
         """Of several calls, asked at once."""
@@ -107,7 +109,7 @@ def test_a_verification_that_could_not_run_is_no_record(one: OneWorker) -> None:
 
 @pytest.mark.req("K38", "RULE26", "RULE27")
 def test_a_silent_host_is_waited_for_by_name(one: OneWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "_SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(host_questions, "_SILENT_SECONDS", 0.2)
     call, _ = build(one)
     asker = Asker(one, escalate_seconds=0.4)
 

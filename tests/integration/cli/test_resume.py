@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.resume.asking import Asking
+from scheduler.resume.host_questions import HostQuestions
 from shared.hub.machine import machine_label
 from shared.journal import read, runs
 from shared.journal.database import Database
@@ -151,13 +151,13 @@ def test_a_plan_names_a_silent_host_once_and_the_positions_that_wait_for_it(
 ):
     run = field.submit(WIDE)
     field.drive(work)
-    before, asked, ask = as_it_stands(database, run), [], Asking._ask
+    before, asked, ask = as_it_stands(database, run), [], HostQuestions._ask
 
-    async def counted(self: Asking, host: str) -> object:
+    async def counted(self: HostQuestions, host: str) -> object:
         asked.append(host)
         return await ask(self, host)
 
-    monkeypatch.setattr(Asking, "_ask", counted)
+    monkeypatch.setattr(HostQuestions, "_ask", counted)
     (plan,) = crw("flow", "resume", run, "--plan", "--patience", "0.3", "--json").records
     decisions = {one["position"]: one["decision"] for one in plan["positions"]}
     assert decisions == {"main/1[a]:1": "waits", "main/1[b]:1": "waits", "main/1[ops]:1": "replay"}

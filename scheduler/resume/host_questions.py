@@ -35,7 +35,7 @@ Note = Callable[[NewEventRow], None]
 """Writes a row of the flow."""
 
 
-class Asking:
+class HostQuestions:
     """The hosts of one run, as one process asks them."""
 
     def __init__(
