@@ -19,7 +19,8 @@ from scheduler.cli.machine_checks import (
 from scheduler.cli.options import json_option
 from scheduler.cli.output import one_line, record, say
 from scheduler.cli.service_checks import check_services
-from shared.base.settings import config_file, load_settings, masked
+from shared.base.masking import masked
+from shared.base.settings import config_file, load_settings
 
 
 @click.command("doctor")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import socket
 import tomllib
 from pathlib import Path
@@ -20,9 +19,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import SettingsError as UnreadableVariable
 
 from shared.base.errors import SettingsError
-from shared.base.log import mask_url
 from shared.base.running_farm import load_running_farm
 
 Seconds = Annotated[float, Field(gt=0)]
@@ -178,7 +177,8 @@ def load_settings(**overrides: Any) -> Settings:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
             raise SettingsError(f"{path} does not parse: {error}; mend it and try again") from None
-        for role in values.get("roles", {}).values():
+        roles = values.get("roles")
+        for role in roles.values() if isinstance(roles, dict) else ():
             if isinstance(role, dict) and isinstance(role.get("prompt"), str):
                 role["prompt"] = str((path.parent / role["prompt"]).resolve())
     for short, nested in _SHORT_VARIABLES.items():
@@ -188,11 +188,30 @@ def load_settings(**overrides: Any) -> Settings:
         settings = Settings(**_with_running_farm(values))
     except ValidationError as error:
         raise SettingsError(_refusal(error, path)) from None
+    except UnreadableVariable as error:
+        # Its sentence names the setting and none of the value, which may be a secret.
+        raise SettingsError(
+            f"{error}: a list or a table is written as JSON in a variable, for instance CRW_LABELS='[\"gpu\"]'"
+        ) from None
     if overrides:
         settings = settings.model_copy(update={name: value for name, value in overrides.items() if value is not None})
     # Resolved once, here: two spellings of one directory must not be two hosts.
-    settings.state_dir = settings.state_dir.expanduser().absolute()
+    settings.state_dir = _expanded(settings.state_dir).absolute()
     return settings
+
+
+def _expanded(state_dir: Path) -> Path:
+    """The path without its `~`.
+
+    Raises:
+        SettingsError: it names a user that this machine does not know, or can be no path.
+    """
+    if "\0" in str(state_dir):
+        raise SettingsError(f"state_dir {str(state_dir)!r} can be no path; name another one, with CRW_STATE_DIR")
+    try:
+        return state_dir.expanduser()
+    except RuntimeError as error:
+        raise SettingsError(f"state_dir {state_dir}: {error}; name the directory in full, with CRW_STATE_DIR") from None
 
 
 def _refusal(error: ValidationError, path: Path | None) -> str:
@@ -220,8 +239,11 @@ def _with_running_farm(values: dict[str, Any]) -> dict[str, Any]:
     if any(name in values or f"CRW_{name.upper()}" in os.environ for name in ("database_url", "broker_url")):
         return values
     default = Settings.model_fields["state_dir"].default
-    state_dir = Path(os.environ.get("CRW_STATE_DIR") or values.get("state_dir") or default)
-    return _merged(load_running_farm(state_dir.expanduser()), values)
+    state_dir = os.environ.get("CRW_STATE_DIR") or values.get("state_dir") or default
+    if not isinstance(state_dir, (str, Path)):
+        # Refused with the file's other values.
+        return values
+    return _merged(load_running_farm(_expanded(Path(state_dir))), values)
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
@@ -230,24 +252,3 @@ def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         if isinstance(below[name], dict) and isinstance(above[name], dict):
             both[name] = _merged(below[name], above[name])
     return both
-
-
-def masked(settings: Settings) -> dict[str, Any]:
-    """The settings as plain data for showing, with passwords replaced by `***`."""
-    return _mask_secrets(settings.model_dump(mode="json"))
-
-
-# Tables of the user's own, codex.config above all, may carry logins under any of these names.
-_SECRET = re.compile(r"password|secret|token$|api[-_]?key|authorization|credential|bearer", re.IGNORECASE)
-
-
-def _mask_secrets(values: dict[str, Any]) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            shown[name] = _mask_secrets(value)
-        elif isinstance(value, str) and value:
-            shown[name] = "***" if _SECRET.search(name) else mask_url(value)
-        else:
-            shown[name] = value
-    return shown

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from shared.base.settings import Settings, masked
+from shared.base.masking import masked
+from shared.base.settings import Settings
 
 
 def test_passwords_in_urls_and_secrets_in_any_table_are_masked():

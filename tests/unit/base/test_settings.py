@@ -28,3 +28,35 @@ def test_an_unknown_key_is_named_with_its_file_and_the_nearest_known_one(
     with pytest.raises(SettingsError) as refused:
         load_settings()
     assert all(word in str(refused.value) for word in (*words, str(file)))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("roles = 1", "setting roles: "),
+        ("state_dir = 5", "setting state_dir: "),
+        ('state_dir = "~nobody-of-that-name/crw"', "state_dir ~nobody-of-that-name/crw"),
+        (r'state_dir = "a\u0000b"', "state_dir 'a\\x00b'"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_by_its_setting_s_name(
+    text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "crw.toml"
+    file.write_text(text)
+    monkeypatch.setenv("CRW_CONFIG", str(file))
+    monkeypatch.delenv("CRW_STATE_DIR", raising=False)
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("variable", ["CRW_LABELS", "CRW_ROLES", "CRW_CODEX", "CRW_CODEX__CONFIG"])
+def test_a_list_that_a_variable_does_not_write_as_json_is_refused_without_its_value(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "gpu")
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+    assert "is written as JSON" in str(refused.value)
+    assert '"gpu"' not in str(refused.value).partition("for instance")[0]
