@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ from scheduler.cli.lazy import LazyGroup
 from shared.base.errors import CrwError
 
 EXIT_DONE = 0
+# Nobody reads on, for instance behind `| head`: what click says of it as well.
+EXIT_UNREAD = 1
 EXIT_UNUSABLE = 2
 EXIT_INTERRUPTED = 130
 # A fault of the program itself is neither the run's error (1) nor the user's (2).
@@ -64,6 +67,10 @@ def run(arguments: Sequence[str]) -> int:
         return _refuse(_usage_sentence(error), "usage", as_json)
     except CrwError as error:
         return _refuse(str(error), error.reason, as_json)
+    except BrokenPipeError:
+        # What is still in the buffer would be written once more at the interpreter's end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_UNREAD
     except OSError as error:
         if error.errno not in _DISK_FULL:
             return _confess()
@@ -97,8 +104,20 @@ def _usage_sentence(error: click.ClickException) -> str:
     return f"{sentence[:1].lower()}{sentence[1:]}; see '{context.command_path} --help'"
 
 
+def _open_streams() -> None:
+    """Have standard input, output and error: where one was closed (`>&-`), the next file would take its number."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+
+
 def main() -> NoReturn:
     """The program `crw`."""
+    _open_streams()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -101,3 +101,27 @@ def test_another_error_of_the_system_is_one(raising, capsys):
     raising(OSError(errno.EBADF, "Bad file descriptor"))
     assert program.run(["flow", "ps"]) == 70
     assert "Traceback" in capsys.readouterr().err
+
+
+def crw_in_a_shell(line: str) -> subprocess.CompletedProcess[str]:
+    """A line of bash in which `crw` is the program; the status is the program's own."""
+    crw = f'crw() {{ {sys.executable} -m scheduler.cli.main "$@"; }}'
+    argv = ["bash", "-c", f"{crw}; {line}; exit ${{PIPESTATUS[0]}}"]
+    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize("command", ["flow check --json FLOW", "flow --help"])
+def test_a_reader_that_went_away_is_no_fault(tmp_path, command):
+    flow = tmp_path / "flow.py"
+    flow.write_text("async def main(flow, args):\n    return 1\n")
+    # What `true` leaves unread is written at the very end of a command as short as these.
+    ended = crw_in_a_shell(f"crw {command.replace('FLOW', str(flow))} | (exec <&-; sleep 0.1)")
+    assert (ended.returncode, ended.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_a_command_whose_streams_are_closed_does_what_it_does(tmp_path, closed):
+    flow = tmp_path / "flow.py"
+    flow.write_text("async def main(flow, args):\n    return 1\n")
+    ended = crw_in_a_shell(f"crw flow check {flow} {closed}")
+    assert (ended.returncode, ended.stderr) == (0, "")
