@@ -18,8 +18,10 @@ from shared.broker.replies import answers, ask_to_clean
 from shared.hub.git import Git
 from shared.hub.refs import delete_run_refs
 from shared.journal.read import load_lean
+from shared.journal.removals import removing
+from shared.journal.retention import hub_cleaned
 from shared.journal.roster import list_hosts
-from shared.journal.runs import load_spec
+from shared.journal.runs import RunState, load_spec
 from shared.model.rows import CallRow
 
 _GIT_SECONDS = 120.0
@@ -38,16 +40,17 @@ def clean_run(farm: Farm, run: Run, wait_seconds: float) -> list[Report]:
     """Clean up after a run and say place by place what was done.
 
     Raises:
-        UsageError: the run has not ended.
+        UsageError: the run has not ended. RightLost: the hub was so slow that the run may be in use again.
     """
     state = farm.state(run)
     if state.state != "ended":
         raise UsageError(f"run {run} is {state.state}; cancel it first with 'crw flow cancel {run}'")
     farm.check_services()
-    return [_clean_hub(farm, RunId(str(run))), *_clean_hosts(farm, str(run), wait_seconds)]
+    return [_clean_hub(farm, state), *_clean_hosts(farm, state, wait_seconds)]
 
 
-def _clean_hosts(farm: Farm, run: str, wait_seconds: float) -> list[Report]:
+def _clean_hosts(farm: Farm, state: RunState, wait_seconds: float) -> list[Report]:
+    run = state.run_id
     took_part = {row.host for row in load_lean(farm.database, RunId(run)) if isinstance(row, CallRow) and row.host}
     up = {host.host for host in list_hosts(farm.database) if host.state in ("up", "draining")}
     asked = sorted(took_part & up)
@@ -57,7 +60,7 @@ def _clean_hosts(farm: Farm, run: str, wait_seconds: float) -> list[Report]:
     }
     if asked:
         url = str(farm.settings.broker_url)
-        address = ask_to_clean(url, run, asked)
+        address = ask_to_clean(url, run, asked, state.resumes)
         for reply in answers(url, address, wait_seconds):
             reports[str(reply.get("host"))] = _host_report(reply)
             if all(host in reports for host in asked):
@@ -76,10 +79,13 @@ def _host_report(reply: dict[str, Any]) -> Report:
     return Report(place, "removed", f"{directories} directories, {refs} refs of its mirror")
 
 
-def _clean_hub(farm: Farm, run: RunId) -> Report:
-    hub = load_spec(farm.database, run).hub
+def _clean_hub(farm: Farm, state: RunState) -> Report:
+    run, database = state.run_id, farm.database
+    hub = load_spec(database, run).hub
     try:
-        removed = delete_run_refs(Git(_GIT_SECONDS), hub, run)
+        with removing(database, run, "hub", resumes=state.resumes) as go_on:
+            removed = delete_run_refs(Git(_GIT_SECONDS), hub, run, go_on)
+            hub_cleaned(database, run)
     except GitError as error:
         return Report("hub", "pending", f"the repository cannot be reached from here ({error})")
     return Report("hub", "removed", f"{len(removed)} refs" if removed else "no refs of the run were there")

@@ -28,6 +28,7 @@ from shared.hub.refs import branch_ref, pending_ref, read_refs, retired_ref, run
 from shared.journal.database import Database
 from shared.journal.forking import Renaming, fork, fork_of_key
 from shared.journal.read import load
+from shared.journal.removals import load_cleaners
 from shared.journal.runs import RunState, load_spec
 from shared.model.events import TERMINAL_WORDS
 from shared.model.position import find_named
@@ -68,8 +69,8 @@ def fork_run(database: Database, state: RunState, at: str, key: str | None) -> F
     """Store a new run that begins with what the other one has proven before a position.
 
     Raises:
-        UsageError: there is no such position, a host that has to be asked is silent, or what rows name is not on
-            the hub any more; nothing was written.
+        UsageError: there is no such position, a host that has to be asked is silent, what rows name is not on the
+            hub any more, or what the run left is being removed; nothing was written.
     """
     run, spec = state.run_id, load_spec(database, state.run_id)
     rows = load(database, run)
@@ -80,6 +81,8 @@ def fork_run(database: Database, state: RunState, at: str, key: str | None) -> F
     there = fork_of_key(database, run, key, place_name(place)) if key is not None else None
     if there is not None and key is not None:
         return Forked(there.run_id, key, False, 0, ())
+    for cleaner in load_cleaners(database, run):
+        raise UsageError(cleaner.sentence())
     asking = HostQuestions(
         database, run, state.lease_epoch, tell=lambda _: None, note=lambda _: None, give_up_seconds=_HOST_SECONDS
     )
@@ -94,10 +97,14 @@ def fork_run(database: Database, state: RunState, at: str, key: str | None) -> F
         told = read_refs(git, spec.hub, f"{run_namespace(run)}/*").keys() & told_refs(run, prefix.rows)
         copy_refs(git, spec.hub, {name: renaming.ref(name) for name in {*kept_refs(run, prefix.rows), *told}})
     except GitError as error:
-        raise UsageError(f"what the prefix of run {run} rests on cannot be given to another run: {error}") from None
+        cleaned = ", which was cleaned," if state.cleaned_at is not None else ""
+        raise UsageError(
+            f"what the prefix of run {run}{cleaned} rests on cannot be given to another run: {error}"
+        ) from None
     cuts = [{"at": place_name(cut.place), "why": cut.why} for cut in prefix.cuts]
     name = key or f"fork-{secrets.token_hex(8)}"
-    stored = fork(database, renaming, prefix.rows, name, place_name(place), {"cuts": cuts})
+    why, at_name = {"cuts": cuts}, place_name(place)
+    stored = fork(database, renaming, prefix.rows, name, at_name, why, cleaned_at=state.cleaned_at)
     return Forked(stored.run_id, name, stored.created, len(prefix.calls()), prefix.cuts)
 
 

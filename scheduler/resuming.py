@@ -19,6 +19,7 @@ from shared.base.errors import UsageError
 from shared.base.log import mask_url
 from shared.hub.hub import hub_name
 from shared.journal.database import Database
+from shared.journal.removals import load_cleaners
 from shared.journal.roster import list_schedulers
 from shared.journal.runs import Reopened, RunState, load_spec, reopen
 from shared.model.spec import RunSpec
@@ -95,7 +96,9 @@ def resume_run(database: Database, state: RunState, given: Given) -> Reopened:
 
 
 def why_not(database: Database, state: RunState) -> str:
-    """Who has a run that cannot be resumed now, and what to type."""
+    """Who has a run that cannot be resumed now, or what is going on with it, and what to type."""
+    for cleaner in load_cleaners(database, state.run_id):
+        return cleaner.sentence()
     follow = f"follow it with 'crw flow watch {state.run_id}'"
     if state.stop == "cancel":
         return f"run {state.run_id} is being cancelled; resume it when it has ended: {follow}"

@@ -180,8 +180,8 @@ class Application:
             slots.take_message(call_id, request_id)
 
         @app.task(name=CLEAN_TASK)  # type: ignore[untyped-decorator]
-        def clean(run_id: str, address: str) -> None:
-            clean_and_answer(self.worker, run_id, address)
+        def clean(run_id: str, address: str, resumes: int | None = None) -> None:
+            clean_and_answer(self.worker, run_id, address, resumes)
 
         self._queues.attach(app)
         take_hints(app)

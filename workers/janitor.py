@@ -10,6 +10,7 @@ Source: rules of the protocol, 39.
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -19,6 +20,7 @@ from shared.base.ids import RunId, is_run_id
 from shared.base.log import get_logger
 from shared.hub.refs import delete_run_refs
 from shared.journal import draining, retention, serving
+from shared.journal.removals import GoOn, removing
 from workers.rollouts import remove_threads
 from workers.worker import Worker
 from workers.worktrees.clean import clean_host, runs_here
@@ -62,11 +64,11 @@ class Janitor:
         here = runs_here(worker.mirrors, worker.settings.state_dir)
         done = 0
         for run in retention.expired_runs(worker.database, filter(is_run_id, here), days):
-            if not self._is_over(run, days):
-                continue
             try:
-                clean_host(worker.mirrors, worker.settings.state_dir, worker.load_spec(run).hub, run)
-                whole = remove_threads(worker, run)
+                hub = worker.load_spec(run).hub
+                with self._removing(run, f"host {worker.host}", days) as go_on:
+                    clean_host(worker.mirrors, worker.settings.state_dir, hub, run, go_on)
+                    whole = remove_threads(worker, run, go_on)
             except (CrwError, OSError) as error:
                 log.warning("not_cleaned", run=run, why=str(error))
                 continue
@@ -75,22 +77,22 @@ class Janitor:
             done += whole
         return done
 
-    def _is_over(self, run: str, days: float) -> bool:
-        """Looked at once more right before a run's turn: those before it can take long, and it may be resumed since."""
-        return bool(retention.expired_runs(self._worker.database, [run], days))
+    def _removing(self, run: str, place: str, days: float) -> AbstractContextManager[GoOn]:
+        """Looked at once more at a run's turn: those before it can take long, and it may be resumed since."""
+        return removing(self._worker.database, run, place, worker=self._worker.incarnation.worker_id, days=days)
 
     def _clean_hubs(self, days: float) -> int:
         worker, done = self._worker, 0
         for run in retention.hubs_to_clean(worker.database, worker.incarnation.worker_id, days, _HUBS_A_PASS):
-            if not self._is_over(run, days):
-                continue
             try:
-                delete_run_refs(worker.mirrors.git, worker.load_spec(run).hub, RunId(run))
+                hub = worker.load_spec(run).hub
+                with self._removing(run, "hub", days) as go_on:
+                    delete_run_refs(worker.mirrors.git, hub, RunId(run), go_on)
+                    retention.hub_cleaned(worker.database, run)
             except (CrwError, OSError) as error:
                 # Another host may reach it, or this one another time.
                 log.debug("hub_not_cleaned", run=run, why=str(error))
                 continue
-            retention.hub_cleaned(worker.database, run)
             log.info("hub_cleaned", run=run)
             done += 1
         return done

@@ -12,6 +12,7 @@ from __future__ import annotations
 from shared.base.errors import CrwError, StoreError
 from shared.base.log import get_logger
 from shared.journal import retention
+from shared.journal.removals import GoOn
 from workers.worker import Worker
 from workers.worktrees.allocator import run_directory
 
@@ -20,30 +21,34 @@ _FOR_EVER_DAYS = 36_500.0
 log = get_logger()
 
 
-def remove_threads(worker: Worker, run_id: str) -> bool:
+def remove_threads(worker: Worker, run_id: str, go_on: GoOn) -> bool:
     """Remove the threads that an ended run made on this host; its directories are gone already.
+
+    Args:
+        go_on: of the removal that this is a part of: while it holds, no fork of the run comes into being.
 
     Returns:
         False when some stay for another time.
 
     Raises:
-        StoreError. OSError: the run's directory cannot be made.
+        StoreError, also from `go_on`. OSError: the run's directory cannot be made.
     """
     threads = retention.threads_made(worker.database, run_id, worker.host)
     if not threads:
         return True
     days = worker.settings.retention_days or _FOR_EVER_DAYS
-    if not retention.has_forks_in_use(worker.database, run_id, days) and _delete(worker, run_id, threads):
+    if not retention.has_forks_in_use(worker.database, run_id, days) and _delete(worker, run_id, threads, go_on):
         return True
     run_directory(worker.settings.state_dir, run_id).mkdir(parents=True, exist_ok=True)
     return False
 
 
-def _delete(worker: Worker, run_id: str, threads: list[str]) -> bool:
+def _delete(worker: Worker, run_id: str, threads: list[str], go_on: GoOn) -> bool:
     try:
         connection = worker.appserver.connection()
         # The newest first: the server keeps a thread as long as there is a fork of it.
         for thread in reversed(threads):
+            go_on()
             connection.threads.delete(thread)
     except StoreError:
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import Any
 
 import click
@@ -80,6 +81,7 @@ def _show_run(farm: Farm, run: RunId, as_json: bool) -> None:
         "target": spec.target_branch(run),
         "key": state.run_key,
         "stop": state.stop,
+        "cleaned": cleaned_words(state),
     }
     if as_json:
         record(run_record(view, state.state, extra, why))
@@ -134,6 +136,13 @@ def _log_lines(database: Database, ended: Ended) -> list[str]:
     digest = ended.output.get("log_digest") if isinstance(ended.output, dict) else None
     data = artifacts.load(database, digest) if isinstance(digest, str) else None
     return [] if data is None else log_lines(data)
+
+
+def cleaned_words(state: RunState) -> str | None:
+    """Since when what the run left may be gone; None for a run of which nothing was removed."""
+    if state.cleaned_at is None:
+        return None
+    return f"{state.cleaned_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC: a resume does again what is on no branch"
 
 
 def quarantine_words(state: RunState) -> str | None:

@@ -27,8 +27,11 @@ _PREFIX = "crw.reply."
 _KEEP_SECONDS = 600
 
 
-def ask_to_clean(broker_url: str, run_id: str, hosts: Sequence[str]) -> str:
+def ask_to_clean(broker_url: str, run_id: str, hosts: Sequence[str], resumes: int) -> str:
     """Ask hosts to remove what a run left on them; the address at which they answer.
+
+    Args:
+        resumes: how often the run had been resumed: one that is resumed and ends again is not the one that was meant.
 
     Raises:
         BrokerUnavailable: the broker did not take the questions.
@@ -38,9 +41,8 @@ def ask_to_clean(broker_url: str, run_id: str, hosts: Sequence[str]) -> str:
     try:
         for host in hosts:
             # A host that is away finds no question of last week when it is back.
-            app.send_task(
-                CLEAN_TASK, args=(run_id, address), queue=host_queue(host), expires=_KEEP_SECONDS, shadow=CLEAN_TASK
-            )
+            args = (run_id, address, resumes)
+            app.send_task(CLEAN_TASK, args=args, queue=host_queue(host), expires=_KEEP_SECONDS, shadow=CLEAN_TASK)
     except (KombuError, redis.exceptions.RedisError, OSError) as error:
         raise BrokerUnavailable(f"the broker at {mask_url(broker_url)} does not answer ({error})") from None
     finally:

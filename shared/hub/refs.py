@@ -13,7 +13,7 @@ refs/crw/flow/<run>/guard               see `guard.py`
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
@@ -110,22 +110,26 @@ def read_ref(git: Git, hub_url: str, ref: str) -> str | None:
     return read_refs(git, hub_url, ref).get(ref)
 
 
-def delete_run_refs(git: Git, hub_url: str, run_id: str) -> list[str]:
+def delete_run_refs(git: Git, hub_url: str, run_id: str, go_on: Callable[[], None] = lambda: None) -> list[str]:
     """Remove every ref of a run from the hub; target branches are none of them.
+
+    Args:
+        go_on: called before each push; what it raises ends the removal there.
 
     Returns:
         The names that were there and are gone now.
     """
-    return delete_refs(git, hub_url, read_refs(git, hub_url, run_namespace(run_id) + "/*"))
+    return delete_refs(git, hub_url, read_refs(git, hub_url, run_namespace(run_id) + "/*"), go_on)
 
 
-def delete_refs(git: Git, hub_url: str, names: Iterable[str]) -> list[str]:
-    """Remove refs under `refs/crw/` from the hub."""
+def delete_refs(git: Git, hub_url: str, names: Iterable[str], go_on: Callable[[], None] = lambda: None) -> list[str]:
+    """Remove refs under `refs/crw/` from the hub; `go_on` as for `delete_run_refs`."""
     ordered = sorted(name for name in names if name.startswith("refs/crw/"))
     with tempfile.TemporaryDirectory(prefix="crw-refs-") as directory:
         git.run(directory, "init", "--quiet", "--bare")
         for start in range(0, len(ordered), _BATCH):
             batch = ordered[start : start + _BATCH]
+            go_on()
             deletions = [f":{name}" for name in batch]
             done = git.run(Path(directory), "push", "--quiet", "--no-verify", "--", hub_url, *deletions, check=False)
             # Somebody else may have deleted one meanwhile: what counts is that they are gone.

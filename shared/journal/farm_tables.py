@@ -2,7 +2,8 @@
 
 `call_claims` says who may work on a call now; `outbox` what nobody has claimed yet;
 `node_placements` where a node's worktree lies; `host_questions` what a host is asked;
-`call_progress` is a hint; `server_generations` and `host_limits` tell people what a host has run and has left.
+`run_cleaners` who removes what an ended run left; `call_progress` is a hint; `server_generations` and
+`host_limits` tell people what a host has run and has left.
 Source: design of the farm, "The journal in Postgres".
 """
 
@@ -158,6 +159,18 @@ Index(
     host_questions.c.asked_at,
     postgresql_where=text("answered_at is null"),
 )
+
+run_cleaners = Table(
+    "run_cleaners",
+    METADATA,
+    Column("cleaner", Text, primary_key=True),
+    Column("run_id", Text, ForeignKey("flow_runs.run_id"), nullable=False),
+    text_column("place"),
+    Column("worker_id", Text, ForeignKey("farm_workers.worker_id")),
+    time_column("began_at"),
+    time_column("held_until"),
+)
+Index("cleaners_of_run", run_cleaners.c.run_id)
 
 # Unlogged: what agents do right now, shown by `watch`; a crash of the database empties it and nobody minds.
 call_progress = Table(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Table, select
@@ -22,6 +23,7 @@ from shared.base.ids import RunId
 from shared.journal.database import Database, retrying
 from shared.journal.meta import WRITER
 from shared.journal.queries import forking
+from shared.journal.removals import lock_against_removal
 from shared.journal.submit import Submitted
 from shared.journal.tables import flow_calls, flow_events
 from shared.model.rows import CallRow, Row
@@ -70,21 +72,25 @@ class Renaming:
 
 
 def fork(
-    database: Database, renaming: Renaming, rows: Sequence[Row], key: str, at: str, why: Mapping[str, Any]
-) -> Submitted:
+    database: Database, renaming: Renaming, rows: Sequence[Row], key: str, at: str, why: Mapping[str, Any],
+    *, cleaned_at: datetime | None,
+) -> Submitted:  # fmt: skip
     """Store the new run with these rows at its beginning, behind one that says where they come from.
 
     Args:
         at: where the other run was cut, as people write it.
         why: more of the first row.
+        cleaned_at: when the other run was cleaned last, as it was known before its rows were judged.
 
     Raises:
-        UsageError: the key belongs to a run that is not this very fork.
+        UsageError: the key belongs to a run that is not this very fork; or what the other run left is being removed,
+            or was since it was judged.
     """
     data = {"run": renaming.old, "at": at, "rows": len(rows), **why}
 
     def store() -> Submitted:
         with database.transaction() as connection:
+            _check_kept(connection, renaming.old, cleaned_at)
             values = {"new": renaming.new, "old": renaming.old, "key": key, "next_seq": len(rows) + 2}
             if connection.execute(forking.forked_run(), values).first() is None:
                 return _same(connection.execute(forking.run_of_key(), {"key": key}).one(), renaming.old, key, at)
@@ -108,6 +114,14 @@ def fork(
         return Submitted(renaming.new, True)
 
     return retrying(store)
+
+
+def _check_kept(connection: Connection, run: str, cleaned_at: datetime | None) -> None:
+    """Hold the run still as it was judged, so that no removal begins before the fork stands."""
+    for cleaner in lock_against_removal(connection, run):
+        raise UsageError(cleaner.sentence())
+    if connection.execute(forking.cleaned_at(), {"run": run}).scalar() != cleaned_at:
+        raise UsageError(f"what run {run} left was removed while it was looked at; give the command again")
 
 
 def _pages(connection: Connection, table: Table, run: str) -> Iterator[list[dict[str, Any]]]:

@@ -22,7 +22,7 @@ from shared.base.errors import SchemaMismatch, StoreUnavailable, UsageError
 from shared.base.log import mask_url
 from shared.journal.history import check_history
 
-SCHEMA_VERSION = 14
+SCHEMA_VERSION = 15
 # Rows say which program wrote them; an older writer than `min_writer` of the schema may not write.
 WRITER = 1
 OLDEST_SERVER = 170000

@@ -9,6 +9,7 @@ Source: journal document, "crw flow recover".
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from shared.journal.members import CallRows, Claim
 from shared.journal.meta import WRITER
 from shared.journal.queries import asking
 from shared.journal.questions import Question
+from shared.journal.removals import lock_against_removal
 from shared.journal.results import put_results
 from shared.journal.tables import flow_calls
 from shared.model.rows import NewCallRow
@@ -52,12 +54,14 @@ def write_recovery(
     claim: Claim,
     rows: tuple[NewCallRow, ...],
     found: dict[str, Any],
+    cleaned_at: datetime | None,
 ) -> None:
     """Commit the rows of a recovery and the answer to the question that asked for it.
 
     Args:
         claim: the call as it ended unknown, from `load_claim`.
         rows: from `recovery_cleared` to the terminal row.
+        cleaned_at: when the run was cleaned last, as it was known before anything was looked up.
 
     Raises:
         NotRecovered: nothing was written. RowRefused: a row is none the journal can store.
@@ -74,7 +78,7 @@ def write_recovery(
             if stored == answer:
                 return  # an earlier try was committed, its answer was lost
             crashpoint("before:recovery_cleared", partial(_cut, connection))
-            first = _lock(connection, worker_id, claim)
+            first = _lock(connection, worker_id, claim, cleaned_at)
             _insert(connection, encoded, first, question.host)
             size = {"rows": encoded.size, "run": claim.run_id, "call": claim.call_id}
             connection.execute(asking.count_rows(), size)
@@ -117,14 +121,18 @@ def _plain(claim: Claim) -> dict[str, Any]:
     return {name: value for name, value in vars(claim).items() if name != "failed"}
 
 
-def _lock(connection: Connection, worker_id: str, claim: Claim) -> int:
+def _lock(connection: Connection, worker_id: str, claim: Claim, cleaned_at: datetime | None) -> int:
     """Lock worker, claim and run, in that order; the run's next number."""
     if connection.execute(asking.worker_to_recover(), {"worker": worker_id}).first() is None:
         raise NotRecovered("this worker was declared dead")
     right = {"call": claim.call_id, "attempt": claim.attempt}
     if connection.execute(asking.claim_to_recover(), right).first() is None:
         raise NotRecovered(f"call {claim.call_id} has gone on meanwhile")
-    first = connection.execute(asking.run_to_recover(), {"run": claim.run_id}).scalar()
-    if first is None:
+    for cleaner in lock_against_removal(connection, claim.run_id):
+        raise NotRecovered(cleaner.sentence())
+    run = connection.execute(asking.run_to_recover(), {"run": claim.run_id}).first()
+    if run is None:
         raise NotRecovered(f"run {claim.run_id} is being driven; recover the call when it has ended")
-    return int(first)
+    if run.cleaned_at != cleaned_at:
+        raise NotRecovered(f"what run {claim.run_id} left was removed while the call was looked up; recover it again")
+    return int(run.next_seq)

@@ -19,13 +19,18 @@ from shared.base.canonical import from_storable
 from shared.base.errors import SchemaMismatch, StoreError
 from shared.journal.database import Database, retrying
 from shared.journal.queries import running
+from shared.journal.removals import lock_against_removal
 from shared.journal.tables import flow_sources, flow_specs
 from shared.model.spec import FORMAT, RunSpec
 
 
 @dataclass(frozen=True)
 class RunState:
-    """A run as it stands. `end` is the data of its end row, in `list_runs` only."""
+    """A run as it stands.
+
+    Shape: `cleaned_at` when somebody last began to remove what the run had left; `end` the data of its end row, in
+    `list_runs` only.
+    """
 
     run_id: str
     run_key: str | None
@@ -42,6 +47,7 @@ class RunState:
     submitted_at: datetime
     ended_at: datetime | None
     resumes: int = 0
+    cleaned_at: datetime | None = None
     end: Mapping[str, Any] | None = None
 
 
@@ -84,11 +90,13 @@ def reopen(database: Database, state: RunState) -> Reopened | None:
     Of any number of callers one does it. What the run is comes from its record, never from the caller.
 
     Returns:
-        None when somebody drives it, is to drive it or is stopping it.
+        None when somebody drives it, is to drive it, is stopping it, or removes what it left.
     """
 
     def queue() -> Reopened | None:
-        with database.statement() as connection:
+        with database.transaction() as connection:
+            if lock_against_removal(connection, state.run_id):
+                return None
             asked = {"run": state.run_id, "before": state.resumes}
             row = connection.execute(running.reopen_run(), asked).first()
             return Reopened(**row._mapping) if row else None

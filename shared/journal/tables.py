@@ -56,6 +56,7 @@ flow_runs = Table(
     big_column("next_foreign_seq"),
     time_column("ended_at", null=True),
     time_column("hub_cleaned_at", null=True),
+    time_column("cleaned_at", null=True),
 )
 Index("runs_to_take", flow_runs.c.submitted_at, postgresql_where=text("state in ('queued', 'running')"))
 Index("flow_runs_forks", flow_runs.c.resumes_run, postgresql_where=text("resumes_run is not null"))

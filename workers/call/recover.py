@@ -9,16 +9,17 @@ Source: journal document, "crw flow recover".
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from shared.base.errors import CrwError, NotSent, StoreUnavailable
 from shared.base.log import get_logger
-from shared.journal import read
+from shared.journal import read, runs
 from shared.journal.append import Claim
 from shared.journal.questions import Question
 from shared.journal.recovery import load_claim, write_recovery
 from shared.model.call_state import read_call_state
-from shared.model.rows import NewCallRow
+from shared.model.rows import CallRow, NewCallRow
 from workers.call.context import AgentCall, load_agent_call
 from workers.call.conversation import judge_turn
 from workers.call.desk import Desk
@@ -83,11 +84,15 @@ def _recover(worker: Worker, question: Question) -> dict[str, Any]:
     state = read_call_state(rows)
     if not state.is_unknown or state.terminal is None or state.terminal.attempt != claim.attempt:
         raise Unproven("not_unknown", f"the outcome of call {claim.call_id} is not unknown any more")
+    # Before anything is looked up: the rows are refused when somebody began to remove what there is to see.
+    run = runs.run_state(worker.database, claim.run_id)
+    cleaned_at = run.cleaned_at if run is not None else None
     desk = _RecoveryDesk(worker, claim)
     call = load_agent_call(worker, claim)
     done = Progressed(place=placed_before(call))
     directories = Directories(worker.mirrors, worker.settings.state_dir, call.spec, call.prepared)
     verdict = check_repository(directories, done, _verdict(desk, call, done))
+    _refuse_removed(desk, state.terminal, cleaned_at)
     settled, columns = settle_state(desk, directories, done, verdict, call.earlier_pending)
     if settled.event != verdict.event:
         raise Unproven(settled.reason or "state", str(settled.facts.get("error")))
@@ -97,11 +102,20 @@ def _recover(worker: Worker, question: Question) -> dict[str, Any]:
     )
     found = {"proven": True, "status": settled.event, "reason": settled.reason}
     end = terminal_row(call, done, settled, columns)
-    write_recovery(worker.database, worker.incarnation.worker_id, question, claim, (cleared, *desk.rows, end), found)
+    write_recovery(
+        worker.database, worker.incarnation.worker_id, question, claim, (cleared, *desk.rows, end), found, cleaned_at
+    )
     if goes_with_its_end(done, settled):
         leave_directory(worker, call, done)
     log.info("recovered", run=claim.run_id, call=claim.call_id, status=settled.event)
     return found
+
+
+def _refuse_removed(desk: _RecoveryDesk, end: CallRow, cleaned_at: datetime | None) -> None:
+    """Take no absence for a proof that the farm may have made itself: a clean removes a run's threads."""
+    absent = any(row.event == "turn_lost" for row in desk.rows)
+    if absent and cleaned_at is not None and cleaned_at > end.written_at:
+        raise Unproven("cleaned", "what the run left was removed since, so that its host has nothing proves nothing")
 
 
 def _verdict(desk: Desk, call: AgentCall, done: Progressed) -> Verdict:

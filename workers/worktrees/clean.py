@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,24 +20,34 @@ class Cleaned:
     hub_refs: tuple[str, ...]
 
 
-def clean_run(mirrors: Mirrors, state_dir: Path, hub_url: str, run_id: str) -> Cleaned:
+def clean_run(
+    mirrors: Mirrors, state_dir: Path, hub_url: str, run_id: str, go_on: Callable[[], None] = lambda: None
+) -> Cleaned:
     """Remove a run's worktrees, calls' directories, refs in the mirror and refs on the hub; again is no error.
+
+    Args:
+        go_on: called before each step; what it raises ends the removal there.
 
     Raises:
         GitError: the hub cannot be reached (the host's part is done by then).
         WorktreeError: a directory cannot be removed.
     """
-    cleaned = clean_host(mirrors, state_dir, hub_url, run_id)
-    return replace(cleaned, hub_refs=tuple(delete_run_refs(mirrors.git, hub_url, run_id)))
+    cleaned = clean_host(mirrors, state_dir, hub_url, run_id, go_on)
+    return replace(cleaned, hub_refs=tuple(delete_run_refs(mirrors.git, hub_url, run_id, go_on)))
 
 
-def clean_host(mirrors: Mirrors, state_dir: Path, hub_url: str, run_id: str) -> Cleaned:
+def clean_host(
+    mirrors: Mirrors, state_dir: Path, hub_url: str, run_id: str, go_on: Callable[[], None] = lambda: None
+) -> Cleaned:
     """The host's part of `clean_run`. Raises WorktreeError: a directory cannot be removed."""
     directory, mirror = run_directory(state_dir, run_id), mirrors.path_of(hub_url)
     directories = tuple(str(path) for path in sorted([*directory.glob("wt/*/*"), *directory.glob("calls/*")]))
     refs: tuple[str, ...] = ()
-    remove_tree(directory)
+    for path in (*map(Path, directories), directory):
+        go_on()
+        remove_tree(path)
     if mirror.is_dir():
+        go_on()
         prune_worktrees(mirrors.git, mirror)
         refs = _delete_mirror_refs(mirrors, mirror, run_id)
     return Cleaned(directories, refs, ())

@@ -62,9 +62,9 @@ def claim_to_recover() -> TextClause:
 
 # Locks: the run's row. A run that a scheduler drives, or may take at any moment, has the right to its rows.
 def run_to_recover() -> TextClause:
-    """Lock a run that nobody drives; its next number."""
+    """Lock a run that nobody drives; its next number, and when it was cleaned last."""
     return text("""
-        select next_seq from flow_runs where run_id = :run and state in ('ended', 'paused', 'quarantined')
+        select next_seq, cleaned_at from flow_runs where run_id = :run and state in ('ended', 'paused', 'quarantined')
         for no key update""")
 
 

@@ -43,6 +43,12 @@ def forked_claims() -> TextClause:
           cast(:attempts as integer[])) m(call, new_call, request, attempt) join call_claims c on c.call_id = m.call""")
 
 
+# Locks nothing: the run is locked against whoever begins to remove.
+def cleaned_at() -> TextClause:
+    """When somebody last began to remove what a run left."""
+    return text("select cleaned_at from flow_runs where run_id = :run")
+
+
 # Locks nothing.
 def run_of_key() -> TextClause:
     """The run that has a key, which run it was forked from, and its first row."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import TextClause, text
 
 _STATE = """run_id, run_key, workflow, state, stop, scheduler_id, lease_epoch, next_seq, max_turns, turns_sent,
-  host_label, takes_without_progress, submitted_at, ended_at, resumes"""
+  host_label, takes_without_progress, submitted_at, ended_at, resumes, cleaned_at"""
 
 
 # Locks: the new rows, in the order given; a second submit of a key waits for the first and then finds its run.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 from typing import Any
 
@@ -9,12 +10,16 @@ import pytest
 
 from shared.journal import questions, read
 from shared.journal.append import OpenCall, RunRows
+from shared.journal.removals import removing
 from shared.model.outcome import Status
 from tests.integration.call.desk import DONE, OneWorker, prompt
 from tests.integration.call.test_going_on import WRITES
 from tests.repositories import git
+from workers.call import recover as recover_module
 from workers.call.recover import recover_call
 from workers.questions import Questions
+from workers.rollouts import remove_threads
+from workers.worktrees.clean import clean_host
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -85,6 +90,42 @@ def test_a_turn_that_was_cut_or_lost_leaves_the_call_held_for_a_resume(
     assert recover(one, call)["status"] == "held"
     row = one.rows(call)[-1]
     assert (row.event, row.detail["reason"], row.input_state) == ("held", "recovered", state)
+
+
+@pytest.mark.req("R50", "RULE39")
+def test_what_a_clean_removed_is_no_proof_that_a_turn_was_not_delivered(one: OneWorker) -> None:
+    call = _unknown_by_alarm(one, "after:turn_requested", DONE)
+    end_run(one)
+    with removing(one.database, one.run_id, "host h1") as go_on:
+        clean_host(one.worker.mirrors, one.settings.state_dir, str(one.hub), one.run_id, go_on)
+        remove_threads(one.worker, one.run_id, go_on)
+    found = recover(one, call)
+    assert (found["proven"], found["reason"]) == (False, "cleaned")
+    assert one.rows(call)[-1].event == "outcome_unknown"
+
+
+@pytest.mark.req("R50", "RULE39")
+@pytest.mark.parametrize("over", [False, True])
+def test_a_recovery_writes_nothing_of_what_was_removed_while_it_looked(
+    one: OneWorker, monkeypatch: pytest.MonkeyPatch, over: bool
+) -> None:
+    call = make_unknown(one, "before:turn_ended", WRITES, DONE)
+    end_run(one)
+    look = recover_module.settle_state
+    with contextlib.ExitStack() as removal:
+
+        def look_while_it_goes(*given: Any) -> Any:
+            seen = look(*given)
+            removal.enter_context(removing(one.database, one.run_id, "host h1"))
+            if over:
+                removal.close()
+            return seen
+
+        monkeypatch.setattr(recover_module, "settle_state", look_while_it_goes)
+        found = recover(one, call)
+    assert (found["proven"], found["reason"]) == (False, "not_recoverable")
+    assert ("was removed while" if over else "is being removed now") in found["sentence"]
+    assert one.rows(call)[-1].event == "outcome_unknown"
 
 
 def _unknown_by_alarm(one: OneWorker, at: str, *steps: dict[str, Any]) -> OpenCall:

@@ -32,7 +32,7 @@ def test_threads_go_when_their_run_and_all_its_forks_ended_long_ago_and_no_other
     one.lease = one.farm.new_run(hub=str(one.hub), base=one.base, roles=one.worker.load_spec(old).roles)
     other = one.run(prompt(DONE), role="reviewer", node=None).meta.thread_id
     rows = read.load(one.database, old)
-    forked = fork(one.database, Renaming.plan(old, new_run_id(), rows), rows, "k", "main:9", {}).run_id
+    forked = fork(one.database, Renaming.plan(old, new_run_id(), rows), rows, "k", "main:9", {}, cleaned_at=None).run_id
     assert kept(one) == {*threads, other}
     end_long_ago(one, old)
     # The fork may go on in the conversations that its rows name.

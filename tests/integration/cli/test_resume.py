@@ -12,6 +12,7 @@ from scheduler.resume.host_questions import HostQuestions
 from shared.hub.machine import machine_label
 from shared.journal import read, runs
 from shared.journal.database import Database
+from shared.journal.removals import removing
 from tests.integration.cli.conftest import SCRIPT, Crw
 from tests.integration.engine.hands import Field, echo
 from tests.integration.engine.test_suffix import work
@@ -91,6 +92,17 @@ def test_of_two_who_resume_at_once_one_does_and_the_other_hears_who_has_the_run(
     assert third.status == 2 and f"is being driven by scheduler {field.scheduler} on m" in third.err
     assert crw("flow", "resume", ended, "--plan").status == 2
     assert runs.run_state(database, ended).resumes == 1
+
+
+@pytest.mark.req("RULE39")
+def test_a_run_is_not_resumed_or_forked_while_what_it_left_is_being_removed(crw: Crw, database: Database, ended: str):
+    with removing(database, ended, "host h1"):
+        for arguments in (("resume", ended), ("fork", ended, "--at", "main:1")):
+            said = crw("flow", *arguments)
+            assert said.status == 2 and f"what run {ended} left is being removed now (host h1)" in said.err, said
+    assert runs.run_state(database, ended).resumes == 0
+    assert "cleaned" in crw("flow", "show", ended).out
+    assert crw("flow", "resume", ended, "--no-wait").status == 0
 
 
 @pytest.mark.req("X02")

@@ -27,7 +27,7 @@ def test_a_call_that_the_other_run_did_once_more_goes_on_in_the_fork_from_the_co
     farm.writer.append(farm.claim(worker, again), NewCallRow("completed", {}, result=b"2"))
 
     renaming = Renaming.plan(lease.run_id, new_run_id(), load(farm.database, lease.run_id))
-    new = fork(farm.database, renaming, copied, "again", "main:9", {}).run_id
+    new = fork(farm.database, renaming, copied, "again", "main:9", {}, cleaned_at=None).run_id
     name = renaming.names[call.call_id]
     assert farm.rows("select attempt, state from call_claims where call_id = %(call)s", call=name) == [(0, "ended")]
     (ended,) = [row for row in load(farm.database, new) if isinstance(row, CallRow) and row.event == "completed"]

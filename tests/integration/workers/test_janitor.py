@@ -16,6 +16,7 @@ from shared.journal.database import Database
 from shared.model.spec import RunSpec
 from tests.journal_farm import Farm
 from tests.repositories import git, make_bare_hub
+from workers import janitor
 from workers.janitor import Janitor, disk_use
 from workers.worktrees.allocator import run_directory
 from workers.worktrees.mirror import Mirrors
@@ -119,6 +120,36 @@ def test_a_run_that_is_resumed_while_others_are_cleaned_keeps_what_it_has(farm: 
     host.resumes = second.run_id
     host.janitor.pass_once()
     assert host.left_of(first) == [False, False, False] and host.left_of(second) == [True, True, True]
+
+
+@pytest.mark.req("RULE39")
+@pytest.mark.parametrize("step", ["clean_host", "delete_run_refs"])
+def test_a_run_is_not_opened_again_while_something_of_it_goes(
+    farm: Farm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    host = Host(farm, tmp_path, 14)
+    lease = host.run_with_leftovers()
+    farm.writer.submit(RunRows(lease, finish=True)).result()
+    farm.rows("update flow_runs set ended_at = now() - interval '15 days' returning 1")
+    remove = getattr(janitor, step)
+    opened = []
+
+    def remove_slowly(*given: Any) -> Any:
+        opened.append(reopen(farm, lease))
+        return remove(*given)
+
+    monkeypatch.setattr(janitor, step, remove_slowly)
+    assert host.janitor.pass_once() == 2 and opened == [None]
+    again = reopen(farm, lease)
+    assert again is not None and again.run_id == lease.run_id
+    state = runs.run_state(farm.database, lease.run_id)
+    assert state is not None and state.cleaned_at is not None, "whoever goes on with it is told"
+
+
+def reopen(farm: Farm, lease: RunLease) -> runs.Reopened | None:
+    state = runs.run_state(farm.database, lease.run_id)
+    assert state is not None
+    return runs.reopen(farm.database, state)
 
 
 @pytest.mark.req("RULE39")
