@@ -118,7 +118,7 @@ def _agent(call: ast.Call, known: Known, constants: dict[str, Any]) -> Iterator[
     role = _literal(call, "role", constants)
     if role is not _UNKNOWN and role not in known.roles:
         yield call.lineno, f"there is no role {role!r}; use one of {', '.join(sorted(known.roles))}"
-    if role in EXECUTOR_ROLES and "node" not in names and None not in names:
+    if isinstance(role, str) and role in EXECUTOR_ROLES and "node" not in names and None not in names:
         yield call.lineno, f"role {role} works in a node's worktree; give it node="
     effort = _literal(call, "effort", constants)
     if effort is not _UNKNOWN and effort is not None and effort not in EFFORTS:

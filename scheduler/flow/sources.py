@@ -74,6 +74,9 @@ def parse(name: str, raw: bytes) -> ast.Module:
         raise UsageError(f"{name} line {error.lineno or 1} does not parse: {error.msg}") from None
     except ValueError as error:
         raise UsageError(f"{name} does not parse: {error}") from None
+    except (RecursionError, MemoryError):
+        # What Python says of an expression of thousands of parts.
+        raise UsageError(f"{name} does not parse: it is nested too deeply; split its longest expression") from None
 
 
 def require_main(name: str, tree: ast.Module) -> None:
@@ -84,17 +87,37 @@ def require_main(name: str, tree: ast.Module) -> None:
     """
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == "main":
-            if isinstance(node, ast.FunctionDef):
-                raise UsageError(f"{name} line {node.lineno}: main must be async def main(flow, args)")
+            if isinstance(node, ast.FunctionDef) or _yields(node):
+                raise UsageError(f"{name} line {node.lineno}: main must be async def main(flow, args), without a yield")
             takes = len(node.args.posonlyargs) + len(node.args.args)
             required = takes - len(node.args.defaults)
-            if (required > 2 or takes < 2) and not node.args.vararg:
+            asks_more = any(default is None for default in node.args.kw_defaults)
+            if asks_more or ((required > 2 or takes < 2) and not node.args.vararg):
                 raise UsageError(f"{name} line {node.lineno}: main takes two arguments, main(flow, args)")
             return
     raise UsageError(f"{name} has no main; write async def main(flow, args): at its top level")
 
 
+def _yields(main: ast.AsyncFunctionDef) -> bool:
+    """Whether it is a generator, which nobody can await."""
+    inside: list[ast.AST] = list(main.body)
+    while inside:
+        node = inside.pop()
+        if isinstance(node, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            inside += ast.iter_child_nodes(node)
+    return False
+
+
 def _read(folder: Path, name: str) -> bytes:
+    try:
+        return _read_file(folder, name)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"the script names {name[:80]!r}, which cannot be read: {error}") from None
+
+
+def _read_file(folder: Path, name: str) -> bytes:
     path = folder / name
     if not path.resolve().is_relative_to(folder):
         raise UsageError(f"{name} leaves the script's folder; only files in it ship with a run")

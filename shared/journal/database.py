@@ -189,7 +189,8 @@ class Database:
 def _parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
+        # A port that is no number is a ValueError.
         parsed = None
     if parsed is None or parsed.drivername not in ("postgresql", "postgresql+psycopg2"):
         raise SettingsError(

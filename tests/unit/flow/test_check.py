@@ -83,6 +83,7 @@ def test_a_call_at_the_top_level_is_named(tmp_path):
     ("line", "sentence"),
     [
         ("await flow.agent('x', role='archtect')", "no role 'archtect'"),
+        ("await flow.agent('x', role=['architect'])", r"no role \['architect'\]"),
         ("await flow.agent('x')", "needs role="),
         ("await flow.agent('x', role='executor')", "give it node="),
         ("await flow.agent('x', role='qa', effort='huge')", "no effort 'huge'"),

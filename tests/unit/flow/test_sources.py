@@ -36,6 +36,13 @@ def test_modules_from_the_own_folder_ship_and_others_do_not(tmp_path):
         ("x = 1\n", "has no main"),
         ("def main(flow, args): pass\n", "must be async"),
         ("async def main(flow): pass\n", "takes two arguments"),
+        ("async def main(flow, args, *, more): pass\n", "takes two arguments"),
+        ("async def main(flow, args):\n    for item in args:\n        yield item\n", "without a yield"),
+        ("async def main(flow, args):\n    return " + "-" * 200_000 + "1\n", "nested too deeply"),
+        ("async def main(flow, args):\n    return " + "+".join(["1"] * 30_000) + "\n", "nested too deeply"),
+        ("files = ['a\\0b']\n" + MAIN, "cannot be read: embedded null byte"),
+        ("files = ['\\ud800']\n" + MAIN, "cannot be read: .*surrogates not allowed"),
+        (f"files = ['{'a' * 300}']\n" + MAIN, "cannot be read: .*too long"),
         ("files = ['gone.txt']\n" + MAIN, "gone.txt, which is no file"),
         ("files = ['../x']\n" + MAIN, "leaves the script's folder"),
         ("files = [n for n in 'ab']\n" + MAIN, "written out"),
@@ -45,6 +52,13 @@ def test_a_script_that_cannot_run_is_refused_in_one_sentence(tmp_path, text, sen
     (tmp_path / "flow.py").write_text(text)
     with pytest.raises(UsageError, match=sentence):
         collect(tmp_path / "flow.py")
+
+
+def test_what_an_inner_function_yields_is_no_generator_of_main(tmp_path):
+    (tmp_path / "flow.py").write_text(
+        "async def main(flow, args):\n    def numbers():\n        yield 1\n    return list(numbers())\n"
+    )
+    assert sorted(collect(tmp_path / "flow.py").files) == ["flow.py"]
 
 
 def test_a_script_that_is_not_there_or_no_python_file_is_refused(tmp_path):
