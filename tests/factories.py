@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shared.base.ids import call_id, request_id
+from shared.model.outcome import Ended, Meta, Status
 from shared.model.rows import CallRow, EventRow, Row
 
 RUN = "raaaaaaaaaaaa"
@@ -53,6 +54,14 @@ def make_event_row(**given: Any) -> EventRow:
         "data": {},
     }
     return EventRow(**{**values, **given})
+
+
+def make_ended(
+    kind: str = "agent", status: str = "completed", output: Any = None, reason: str | None = None, **given: Any
+) -> Ended:
+    """The end of a call; members of its `Meta` and its `facts` can be given by name."""
+    facts, digest = given.pop("facts", {}), given.pop("result_digest", None)
+    return Ended(Status(status), output, reason, Meta("c1", kind, **given), digest, facts)
 
 
 class RunRows:

@@ -15,13 +15,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from scheduler.flow.asking import Asking
+from scheduler.flow.engine_ops import EngineOps, completed
 from scheduler.flow.joins import Stage, key_texts, keyed, run_join, run_stages
 from scheduler.flow.opening import Ask, Positions
 from scheduler.flow.path import current_path
-from scheduler.flow.result import CallFailed, CallResult, Failed, JoinFailed
+from scheduler.flow.result import CallFailed, CallResult, Failed, JoinFailed, as_ended
 from scheduler.flow.script import Script
 from shared.base.errors import FlowError
-from shared.model.ops import op_shape, parse_arguments
+from shared.model.ops import by_name, op_shape, parse_arguments
 from shared.model.outcome import Ended
 from shared.model.rows import NewCallRow, NewEventRow
 from shared.model.spec import RunSpec
@@ -44,6 +45,7 @@ class Flow:
         self._positions = positions
         self._script = script
         self._asking = Asking(spec)
+        self._engine_ops = EngineOps(spec.roles, clock)
         self._clock = clock
         self.run_id = positions.run_id
         self.args = spec.args
@@ -88,14 +90,10 @@ class Flow:
 
     async def _op(self, name: str, arguments: dict[str, Any]) -> CallResult:
         shape = op_shape(name)
-        parsed = parse_arguments(name, arguments)
-        answer = self._answer_clock if name == "clock" else None
-        ask = self._asking.op(shape, parsed, answer)
+        given = {key: as_ended(value) for key, value in arguments.items()}
+        parsed = parse_arguments(name, given)
+        ask = self._asking.op(shape, parsed, self._engine_ops.answer(name, given, parsed))
         return CallResult(await self._positions.open(ask), None, None)
-
-    async def _answer_clock(self) -> NewCallRow:
-        now = await self._clock()
-        return _completed({"now": now.astimezone(UTC).isoformat(), "seconds": now.timestamp()})
 
     async def clock(self) -> datetime:
         """The database's time, recorded: a replay gets the same."""
@@ -115,7 +113,7 @@ class Flow:
 
         async def answer() -> NewCallRow:
             due = await self._clock() + timedelta(seconds=seconds)
-            return _completed({"until": due.astimezone(UTC).isoformat()})
+            return completed({"until": due.astimezone(UTC).isoformat()})
 
         asks = {"op": "sleep", "arguments": {"seconds": seconds}, "node": None}
         await self._positions.open(Ask("sleep", "op", asks, {}, "flow.sleep", answer=answer), self._wait_until_due)
@@ -210,13 +208,9 @@ class _Ops:
             raise AttributeError(name)
         op_shape(name)
 
-        def op(**arguments: Any) -> Awaitable[CallResult]:
-            return self._run(name, arguments)
+        def op(*given: Any, **arguments: Any) -> Awaitable[CallResult]:
+            return self._run(name, by_name(name, given, arguments))
 
         # Found here from now on.
         self.__dict__[name] = op
         return op
-
-
-def _completed(output: dict[str, Any]) -> NewCallRow:
-    return NewCallRow("completed", result=json.dumps(output).encode())

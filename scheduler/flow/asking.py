@@ -17,7 +17,8 @@ from scheduler.flow.result import CallResult
 from shared.base.canonical import digest_json, digest_text
 from shared.base.errors import FlowError
 from shared.base.ids import parse_node_id
-from shared.model.ops import OpShape, parse_commit
+from shared.model.op_arguments import parse_commit
+from shared.model.ops import OpShape
 from shared.model.roles import EFFORTS, Role
 from shared.model.rows import NewCallRow
 from shared.model.schema import check_schema
@@ -95,14 +96,17 @@ class Asking:
     def op(self, shape: OpShape, arguments: dict[str, Any], answer: Callable[[], Awaitable[NewCallRow]] | None) -> Ask:
         """An op with arguments that were parsed."""
         node = arguments.get("node")
+        members = {shape.members[name]: value for name, value in arguments.items() if name in shape.members}
+        others = {name: value for name, value in arguments.items() if name not in shape.members}
         return Ask(
             kind=shape.name,
             effect="op",
-            asks={"op": shape.name, "arguments": arguments, "node": node},
+            asks={"op": shape.name, "arguments": others, "node": node, **members},
             detail={},
             what=f"flow.crw.{shape.name}",
             node=node if isinstance(node, str) else None,
             writes=shape.writes_node,
+            head=members.get("head"),
             deadline_seconds=self._spec.call_deadline_seconds,
             answer=answer,
         )

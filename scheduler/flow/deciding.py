@@ -29,13 +29,14 @@ from scheduler.resume.walk import (
     walk_join,
 )
 from shared.model.boundary import HeldTree, without_withdrawn
+from shared.model.ops import OPS
 from shared.model.proof import Prover
 from shared.model.rows import CallRow
 
 # Ends the calls of a suffix; gives back those whose outcome turned out to be unknown.
 Supersede = Callable[[Sequence[Doomed]], Awaitable[list[Doomed]]]
 # The engine's own ops have no effect that somebody else could undo.
-_WITHOUT_EFFECT = frozenset({"clock", "sleep"})
+_WITHOUT_EFFECT = frozenset({"sleep", *(name for name, shape in OPS.items() if shape.place == "scheduler")})
 
 
 class Deciding:

@@ -44,7 +44,7 @@ def literal_errors(tree: ast.Module, known: Known) -> Iterator[Error]:
             continue
         target = node.func.value
         if isinstance(target, ast.Attribute) and target.attr == "crw":
-            yield from _op(node, node.func.attr, constants)
+            yield from _op(node, node.func.attr, known, constants)
         elif node.func.attr == "agent" and isinstance(target, ast.Name):
             yield from _agent(node, known, constants)
         elif node.func.attr == "call" and any(keyword.arg == "schema" for keyword in node.keywords):
@@ -54,12 +54,20 @@ def literal_errors(tree: ast.Module, known: Known) -> Iterator[Error]:
 def roles_named(tree: ast.Module) -> set[str]:
     """The roles that stand in a file as literals: what a submit must have a model for."""
     constants = _constants(tree)
-    return {
-        role
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "agent"
-        if isinstance(role := _literal(node, "role", constants), str)
-    }
+    named: list[Any] = []
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        if node.func.attr == "agent":
+            named.append(_literal(node, "role", constants))
+        elif node.func.attr in OPS:
+            of_roles = [name for name, rule in OPS[node.func.attr].arguments.items() if rule.of_roles]
+            named += [role for name in of_roles for role in _listed(_literal(node, name, constants))]
+    return {role for role in named if isinstance(role, str)}
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _constants(tree: ast.Module) -> dict[str, Any]:
@@ -148,14 +156,18 @@ def _schema(call: ast.Call, schema: Any) -> Iterator[Error]:
         return
 
 
-def _op(call: ast.Call, name: str, constants: dict[str, Any]) -> Iterator[Error]:
+def _op(call: ast.Call, name: str, known: Known, constants: dict[str, Any]) -> Iterator[Error]:
     shape = OPS.get(name)
     if shape is None:
         yield call.lineno, f"there is no op flow.crw.{name}; use one of {', '.join(sorted(OPS))}"
         return
-    if call.args:
-        yield call.lineno, f"flow.crw.{name} takes its arguments by name"
     names = {keyword.arg for keyword in call.keywords}
+    values = {argument: _literal(call, argument, constants) for argument in shape.arguments}
+    if call.args and (shape.first is None or len(call.args) > 1 or shape.first in names):
+        yield call.lineno, f"flow.crw.{name} takes its arguments by name"
+    elif call.args and shape.first is not None:
+        names.add(shape.first)
+        values[shape.first] = _evaluate(call.args[0], constants)
     if shape.open_arguments or None in names:
         return
     for keyword in sorted(filter(None, names - shape.arguments.keys())):
@@ -163,9 +175,14 @@ def _op(call: ast.Call, name: str, constants: dict[str, Any]) -> Iterator[Error]
     for argument, rule in shape.arguments.items():
         if rule.required and argument not in names:
             yield call.lineno, f"flow.crw.{name} needs {argument}="
-        value = _literal(call, argument, constants)
-        if value is not _UNKNOWN and value is not None:
-            try:
-                rule.parse(value)
-            except (ValueError, FlowError) as error:
-                yield call.lineno, f"flow.crw.{name}: {argument} {error}"
+        value = values[argument]
+        if value is _UNKNOWN or value is None:
+            continue
+        try:
+            parsed = rule.parse(value)
+        except (ValueError, FlowError) as error:
+            yield call.lineno, f"flow.crw.{name}: {argument} {error}"
+            continue
+        for role in parsed if rule.of_roles else ():
+            if role not in known.roles:
+                yield call.lineno, f"there is no role {role!r}; use one of {', '.join(sorted(known.roles))}"

@@ -77,7 +77,7 @@ class CallResult:
 
     @property
     def reason(self) -> str | None:
-        """Why it did not complete."""
+        """Why it did not complete; of an op that decides something, the word it came to."""
         return self._ended.reason
 
     @property
@@ -148,6 +148,13 @@ def as_data(value: Any) -> Any:
 def as_evidence(value: Any) -> Any:
     """A script's value as a join's digest covers it."""
     return _replace(value, lambda result: {"call": result.fingerprint()})
+
+
+def as_ended(value: Any) -> Any:
+    """An argument of an op: a call result, alone or in a list, stands as the end of its call."""
+    if isinstance(value, CallResult):
+        return value._ended
+    return [as_ended(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _replace(value: Any, of_result: Callable[[CallResult], Any]) -> Any:

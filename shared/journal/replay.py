@@ -84,6 +84,7 @@ def _meta(attempt: Sequence[CallRow], terminal: CallRow, prepared: CallRow | Non
         "repair": any(row.detail.get("repair") for row in turns),
         "tokens": terminal.tokens if terminal.tokens is not None else _tokens(attempt),
         "host": _newest(attempt, "host"),
+        "head": _newest(attempt, "start_commit") or (prepared.commit_sha if prepared else None),
     }
     return make_frozen(Meta, {**_of_any_kind(attempt, terminal), **of_agent})
 

@@ -8,27 +8,38 @@ Source: journal document, "Ops"; design of the farm, "The flow script".
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from shared.base.canonical import canonical_bytes
 from shared.base.errors import FlowError
 from shared.base.ids import parse_node_id
-
-_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-_MESSAGE_LIMIT_CHARACTERS = 20_000
+from shared.model.op_arguments import (
+    parse_branch,
+    parse_commit,
+    parse_heads,
+    parse_regions,
+    parse_result,
+    parse_results,
+    parse_text,
+    parse_tiers,
+)
+from shared.model.review import parse_criteria, parse_findings, parse_verdict
 
 Parse = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of an op: how it is checked and brought into its stored form."""
+    """One argument of an op: how it is checked and brought into its stored form.
+
+    Shape: `of_roles` its words are roles of the run.
+    """
 
     parse: Parse
     required: bool = False
+    of_roles: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,6 +52,9 @@ class OpShape:
         rerunnable: a second run on another host, after the first one's host was lost, is harmless: it recognises
             its own effect, or has none outside its checkout.
         open_arguments: any JSON arguments are taken (the ops of tests and measurements).
+        first: the argument that may stand without its name.
+        members: argument -> its name as a member of the position's input beside the other arguments, so that
+            `explain` names it where it differs.
     """
 
     name: str
@@ -49,50 +63,8 @@ class OpShape:
     writes_node: bool = False
     rerunnable: bool = False
     open_arguments: bool = False
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("is a text that is not empty")
-    if len(value) > _MESSAGE_LIMIT_CHARACTERS or "\0" in value:
-        raise ValueError(f"has at most {_MESSAGE_LIMIT_CHARACTERS} characters and no NUL")
-    return value
-
-
-def parse_commit(value: Any) -> str:
-    """A commit as a script may name it: the full hexadecimal id, so that the same words mean the same commit later.
-
-    Raises:
-        ValueError: it is something else.
-    """
-    if not isinstance(value, str) or _COMMIT.fullmatch(value) is None:
-        raise ValueError('is a full commit id in hex, for instance the ["commit"] of flow.crw.commit')
-    return value
-
-
-def _branch(value: Any) -> str:
-    # What git would refuse later in a worker is refused here, at the script's line.
-    text = _text(value)
-    parts = text.split("/")
-    bad = re.search(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//", text) or text == "@" or text.startswith(("-", "refs/"))
-    if bad or text.endswith((".", "/")) or any(part.startswith(".") or part.endswith(".lock") for part in parts):
-        raise ValueError("is the name of a branch, for instance main")
-    return text
-
-
-def _regions(value: Any) -> list[str]:
-    if not isinstance(value, (list, tuple)):
-        raise ValueError("is a list of paths")
-    for path in value:
-        if not isinstance(path, str) or not path or path.startswith("/") or "\0" in path or ".." in path.split("/"):
-            raise ValueError("is a list of paths inside the repository")
-    return list(value)
-
-
-def _heads(value: Any) -> dict[str, str]:
-    if not isinstance(value, Mapping) or not value:
-        raise ValueError("is an object of key to commit that is not empty, for instance what flow.parallel returned")
-    return {_text(key): parse_commit(commit) for key, commit in value.items()}
+    first: str | None = None
+    members: Mapping[str, str] = field(default_factory=dict)
 
 
 _node = Argument(parse_node_id, required=True)
@@ -106,7 +78,7 @@ OPS: dict[str, OpShape] = {
     for shape in (
         OpShape(
             "commit",
-            {"node": _node, "message": Argument(_text, required=True), "regions": Argument(_regions)},
+            {"node": _node, "message": Argument(parse_text, required=True), "regions": Argument(parse_regions)},
             writes_node=True,
             rerunnable=True,
         ),
@@ -114,18 +86,45 @@ OPS: dict[str, OpShape] = {
             "verify",
             {
                 "head": Argument(parse_commit, required=True),
-                "command": Argument(_text, required=True),
+                "command": Argument(parse_text, required=True),
                 "node": _optional_node,
-                "profile": Argument(_text),
+                "profile": Argument(parse_text),
             },
             rerunnable=True,
         ),
         OpShape(
             "integrate",
-            {"heads": Argument(_heads, required=True), "target": Argument(_branch), "message": Argument(_text)},
+            {
+                "heads": Argument(parse_heads, required=True),
+                "target": Argument(parse_branch),
+                "message": Argument(parse_text),
+            },
             rerunnable=True,
         ),
         OpShape("clock", place="scheduler"),
+        OpShape("classify", {"result": Argument(parse_result, required=True)}, place="scheduler", first="result"),
+        OpShape(
+            "tier_step",
+            {
+                "node": _node,
+                "history": Argument(parse_results, required=True),
+                "tiers": Argument(parse_tiers, of_roles=True),
+            },
+            place="scheduler",
+        ),
+        OpShape(
+            "review",
+            {
+                "head": Argument(parse_commit, required=True),
+                "criteria": Argument(parse_criteria, required=True),
+                "reviewer": Argument(parse_result, required=True),
+                "verdict": Argument(parse_verdict, required=True),
+                "findings": Argument(parse_findings),
+                "node": _optional_node,
+            },
+            place="scheduler",
+            members={"head": "head", "criteria": "criteria_digest"},
+        ),
     )
 }
 
@@ -145,6 +144,20 @@ def op_shape(name: str) -> OpShape:
     if shape is None:
         raise FlowError(f"there is no op flow.crw.{name}; use one of {', '.join(sorted(OPS))}", op=name)
     return shape
+
+
+def by_name(name: str, given: Sequence[Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an op by their names; only an op with a `first` one takes that without.
+
+    Raises:
+        FlowError: there are more than it takes without a name, or one stands twice.
+    """
+    first = op_shape(name).first
+    if not given:
+        return dict(arguments)
+    if first is None or len(given) > 1 or first in arguments:
+        raise FlowError(f"flow.crw.{name} takes its arguments by name", op=name)
+    return {first: given[0], **arguments}
 
 
 def writes_node(name: str) -> bool:

@@ -13,6 +13,9 @@ from typing import Any
 # Why a call was refused, held or taken back, where others decide by the word: rows keep it, so it never changes.
 PAIR_REFUSED = "pair_refused"
 WORKTREE_FAILED = "worktree_failed"
+RESULT_NOT_STORABLE = "result_not_storable"
+# A turn that may only read changed the directory it looked at.
+REPOSITORY_CHANGED = "repository_changed"
 # A restored worktree changed before its first turn: its node stops for the run.
 RESTORE_MISMATCH = "restore_snapshot_mismatch"
 SUPERSEDED_BY_RESUME = "superseded_by_resume"
@@ -36,7 +39,8 @@ class Meta:
 
     Shape: `requested` and `configured` are `(model, effort)` pairs; `turns` the
     number of turns sent; `repair` whether the repair turn was; `tokens` the sum
-    over its turns; `first_seq`/`last_seq` of the newest attempt.
+    over its turns; `first_seq`/`last_seq` of the newest attempt; `head` the commit
+    that its directory began at.
     """
 
     call_id: str
@@ -54,6 +58,7 @@ class Meta:
     host: str | None = None
     node_id: str | None = None
     attempt: int = 0
+    head: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,3 +76,12 @@ class Ended:
     def ok(self) -> bool:
         """Whether the call completed."""
         return self.status is Status.COMPLETED
+
+    def identity(self) -> dict[str, Any]:
+        """What of it is the input of a call that is given it: all that it rests on, and no name that a fork changes."""
+        meta = self.meta
+        members = {
+            "kind": meta.kind, "role": meta.role, "node": meta.node_id, "status": str(self.status),
+            "reason": self.reason, "turn": meta.turn_id, "result_digest": self.result_digest,
+        }  # fmt: skip
+        return {name: member for name, member in members.items() if member is not None}

@@ -20,8 +20,10 @@ from scheduler.flow import deciding
 from shared.journal import runs
 from shared.journal.database import Database
 from shared.journal.meta import upgrade
+from shared.model import tiers
 from shared.model.rows import NewCallRow
 from tests.integration.engine.hands import Field, echo, ended
+from tests.integration.engine.test_engine_ops import WITH_T1, some_null
 from tests.integration.engine.test_held import LANE, held_once
 from tests.integration.engine.test_suffix import LANES, work
 from tests.integration.engine.test_takeover import interrupt
@@ -37,6 +39,19 @@ async def main(flow, args):
     looks = await flow.parallel({n: lane(n) for n in ("x", "y")})
     last = await plan.call("sum up")
     return [looks, last.output]
+"""
+
+ENGINE_OPS = """
+async def main(flow, args):
+    build = await flow.agent("build", role="executor", node="a")
+    why = await flow.crw.classify(build)
+    step = await flow.crw.tier_step(node="a", history=[build])
+    await flow.agent("build", role=step["tier"], node="a")
+    look = await flow.agent("look", role="reviewer", head="a" * 40)
+    review = await flow.crw.review(
+        node="a", head="a" * 40, criteria="it parses", reviewer=look, verdict="verified", findings=[]
+    )
+    return [why.output, step.output, review.output]
 """
 
 
@@ -197,10 +212,25 @@ def older_version(field: Field, name: str) -> Stored:
         return replace(_stored(field, name, _lanes(field)), asked=False)
 
 
+def engine_ops(field: Field, name: str) -> Stored:
+    """The engine's own ops, decided by a rule that steps up after one call without an answer: its answers stand."""
+    run_id = field.submit(ENGINE_OPS, roles=WITH_T1)
+    with patch.object(tiers, "NULL_MODELS", 1):
+        field.drive(some_null)
+    return _stored(field, name, run_id)
+
+
+def other_criteria(field: Field, name: str) -> Stored:
+    """c: a head is held against other criteria than those of its review record."""
+    stored = engine_ops(field, name)
+    return replace(stored, sources={"flow.py": ENGINE_OPS.replace("it parses", "it is fast")})
+
+
 CASES = (
     all_proven, effect_gone, parent_path, other_input, other_input_takeover, facts_changed, join_results,
     held_delivered, held_not_delivered, held_moved, held_without_snapshot, unknown_outcome, open_call,
-    suffix_not_begun, host_lost, withdrawn, older_version,
+    suffix_not_begun, host_lost, withdrawn, older_version, engine_ops,
+    other_criteria,
 )  # fmt: skip
 
 

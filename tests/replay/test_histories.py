@@ -13,6 +13,7 @@ from scheduler.resume.plan import Plan
 from shared.base.errors import RightLost
 from shared.model.proof import Verdict
 from shared.model.rows import CallRow
+from shared.model.tiers import NULL_MODELS
 from tests.integration.engine.verdicts import Verdicts
 from tests.replay.stored import Stored, decisions_of, load, names
 
@@ -21,6 +22,7 @@ FAILS = {
     "effect_gone": ("main/1[a]:2", "(e) what it did is not there any more: its files are not what it left"),
     "parent_path": ("main/2[x]:1", "(b) a position of the path above it does not replay: main:1 on the path above it"),
     "other_input": ("main:2", "(c) the script asks something else than was recorded: arguments is not"),
+    "other_criteria": ("main:6", "(c) the script asks something else than was recorded: criteria_digest is not what"),
     "facts_changed": ("main/1[b]:1", "(d) facts from outside the run have changed: outside the run slice has changed"),
     "join_results": ("main:2", "(f) the join before it does not replay: the join at main:1 gives other results"),
     "held_moved": ("main:1", "(g) it was held: it was held (quota) and cannot go on in place: its files have changed"),
@@ -103,6 +105,16 @@ def test_a_held_call_goes_on_in_place_and_what_is_behind_it_runs_live(name: str)
 def test_journals_of_an_older_version_replay_although_their_digests_were_taken_otherwise() -> None:
     history = load("older_version")
     assert set(decisions(history.plan()).values()) == {"replay"}
+
+
+@pytest.mark.req("O06", "O22")
+def test_what_the_engine_decided_stands_although_todays_rule_would_decide_otherwise() -> None:
+    history = load("engine_ops")
+    plan = history.plan()
+    assert set(decisions(plan).values()) == {"replay"} and plan.end == "completed"
+    # The recorded step went up after one call without an answer, which today is one too few.
+    builds = [row for row in history.rows if isinstance(row, CallRow) and row.event == "null_model"]
+    assert len(builds) < NULL_MODELS and plan.at("main:4").role == "executor-t1"
 
 
 def test_a_plan_says_what_the_live_part_cost_last_time() -> None:

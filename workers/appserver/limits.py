@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shared.model.failure_class import CONTEXT_CODE, OVERLOADED_CODES, POLICY_CODES, QUOTA_CODES
+
 
 @dataclass(frozen=True)
 class Usage:
@@ -78,11 +80,6 @@ class UsageMeter:
         return self._total.minus(self._baseline)
 
 
-_QUOTA = frozenset({"usageLimitExceeded", "sessionBudgetExceeded"})
-_OVERLOADED = frozenset({"serverOverloaded", "rateLimitExceeded", "internalServerError", "flexUnavailable"})
-_POLICY = frozenset({"cyberPolicy", "misalignmentPolicyViolation", "tooManyDenials"})
-
-
 @dataclass(frozen=True)
 class TurnError:
     """Why a turn failed.
@@ -115,17 +112,17 @@ def _read_info(info: Any) -> tuple[str | None, int | None]:
 
 
 def _reason(info: str | None, status: int | None) -> str:
-    if info in _QUOTA:
+    if info in QUOTA_CODES:
         return "quota"
-    if info == "contextWindowExceeded":
+    if info == CONTEXT_CODE:
         return "context"
     if info == "unauthorized" or status in (401, 403):
         return "auth"
-    if info in _POLICY:
+    if info in POLICY_CODES:
         return "policy"
     if info == "sandboxError":
         return "sandbox"
-    if info in _OVERLOADED or status == 429 or (status or 0) >= 500:
+    if info in OVERLOADED_CODES or status == 429 or (status or 0) >= 500:
         return "overloaded"
     return "other"
 

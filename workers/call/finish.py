@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.base.errors import GitError, HostError, RunStopping, WorktreeError
 from shared.journal import read
-from shared.model.outcome import WORKTREE_FAILED
+from shared.model.outcome import REPOSITORY_CHANGED, WORKTREE_FAILED
 from shared.model.rows import CallRow, NewCallRow
 from workers.appserver import AppServerConnection, Thread
 from workers.call.context import AgentCall
@@ -25,7 +25,6 @@ from workers.worktrees.keep import Keeping
 
 # An agent's work is finished; what is awaited is the hub, for as long as it takes.
 _HUB_PATIENCE_SECONDS = 24 * 3600.0
-REPOSITORY_CHANGED = "repository_changed"
 
 
 @dataclass

@@ -6,11 +6,11 @@ Source: App Server document, "Working directories"; Task Monki document, "Attach
 from __future__ import annotations
 
 from shared.base.errors import GitError, WorktreeError
-from shared.model.outcome import RESTORE_MISMATCH
+from shared.model.outcome import REPOSITORY_CHANGED, RESTORE_MISMATCH
 from shared.model.rows import NewCallRow
 from workers.call.context import AgentCall
 from workers.call.desk import Desk
-from workers.call.finish import REPOSITORY_CHANGED, Progressed, Verdict
+from workers.call.finish import Progressed, Verdict
 from workers.worktrees.directories import Directories
 
 _JUDGED = frozenset({"completed", "null_model", "held"})

@@ -19,6 +19,7 @@ from shared.base.errors import (
 from shared.base.log import get_logger
 from shared.journal.append import Claim
 from shared.model.call_state import Step
+from shared.model.outcome import RESULT_NOT_STORABLE
 from workers.call.context import AgentCall, load_agent_call
 from workers.call.continuing import Rung, plan_conversation
 from workers.call.conversation import check_crashes, converse, open_conversation
@@ -55,7 +56,7 @@ def run_agent_call(claim: Claim, worker: Worker) -> None:
         desk.append(terminal_row(call, done, verdict, columns))
     except RowRefused as error:
         # No call may stay open for what its answer holds.
-        refused = Verdict("refused", "result_not_storable", None, verdict.input_state, {"error": str(error)})
+        refused = Verdict("refused", RESULT_NOT_STORABLE, None, verdict.input_state, {"error": str(error)})
         desk.append(terminal_row(call, done, refused, columns))
     log.info(verdict.event, run=claim.run_id, call=claim.call_id, reason=verdict.reason)
     if goes_with_its_end(done, verdict):

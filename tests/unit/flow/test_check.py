@@ -1,11 +1,12 @@
 """`crw flow check`: what a replay could not repeat, and what would be refused anyway."""
 
+import ast
 import re
 
 import pytest
 
 from scheduler.flow.check import check, refusals
-from scheduler.flow.literals import Known
+from scheduler.flow.literals import Known, roles_named
 
 HEAD = "import asyncio, datetime, json, os, random, re, time\nfrom pathlib import Path\n"
 
@@ -95,6 +96,16 @@ def test_a_call_at_the_top_level_is_named(tmp_path):
         ("await flow.crw.commit(node='a')", "needs message="),
         ("await flow.crw.verify(head='main', command='x')", "head is a full commit"),
         ("await flow.crw.verify(hed='a', command='x', head=x)", "does not take hed"),
+        ("await flow.crw.commit('a', message='m', node='a')", "takes its arguments by name"),
+        ("await flow.crw.classify()", "needs result="),
+        ("await flow.crw.classify('held')", "result is the result of a call"),
+        ("await flow.crw.classify(x, result=x)", "takes its arguments by name"),
+        ("await flow.crw.tier_step(node='a', history=['held'])", "history is a list of results"),
+        ("await flow.crw.tier_step(node='a', history=h, tiers=['executor', 'boss'])", "no role 'boss'"),
+        ("await flow.crw.tier_step(node='a', history=h, tiers='executor')", "tiers is a list of different roles"),
+        ("await flow.crw.review(head='main', criteria=c, reviewer=r, verdict=v)", "head is a full commit"),
+        ("await flow.crw.review(head=h, criteria=c, reviewer=r, verdict='fine')", "verdict is one of verified"),
+        ("await flow.crw.review(head=h, criteria=c, reviewer=r)", "needs verdict="),
         ("import numpy", "only the standard library"),
         ("flow.file('data.txt')", "does not ship with the script"),
     ],
@@ -104,6 +115,17 @@ def test_wrong_literals_are_errors_that_no_trust_lifts(tmp_path, line, sentence)
     found = findings(tmp_path, line, HEAD + "LOOSE = {'type': 'object'}\n")
     assert found and re.search(sentence, found[0].sentence)
     assert refusals(found, trust_effects=True) == found
+
+
+def test_an_argument_that_may_stand_without_its_name_is_no_finding(tmp_path):
+    line = "await flow.crw.classify(await flow.agent('x', role='qa'))\n"
+    line += "await flow.crw.tier_step(node='a', history=[], tiers=['executor', 'executor-t1'])"
+    assert findings(tmp_path, line) == []
+
+
+def test_the_tiers_of_a_script_are_roles_that_need_a_model():
+    text = "TIERS = ['executor', 'mine']\nasync def main(flow, args):\n    flow.crw.tier_step(tiers=TIERS)\n"
+    assert roles_named(ast.parse(text)) == {"executor", "mine"}
 
 
 def test_what_is_no_literal_is_left_to_the_scripts_line(tmp_path):

@@ -129,3 +129,13 @@ def test_an_output_is_the_value_the_text_says_and_digests_alike_however_it_was_w
     ended = read_call_result(rows(("prepared", {"detail": {"schema": {}}}), ("completed", {"result": loose})))
     assert ended is not None and canonical_bytes(ended.output) == canonical_bytes(parse(tight))
     assert result_digest(loose) == result_digest(tight)
+
+
+@pytest.mark.req("O22")
+def test_a_call_read_the_commit_that_its_directory_began_at() -> None:
+    asked = ("prepared", {"detail": PREPARED, "commit_sha": "a" * 40})
+    end = ("completed", {"result": b'{"a": 1}'})
+    placed = ("placed", {"start_commit": "b" * 40})
+    for written, head in [((asked, end), "a" * 40), ((asked, placed, end), "b" * 40)]:
+        ended = read_call_result(rows(*written))
+        assert ended is not None and ended.meta.head == head
