@@ -11,6 +11,8 @@ import click
 import pytest
 
 from scheduler.cli.main import crw
+from scheduler.flow.check import check
+from scheduler.flow.literals import Known
 from shared.base.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -26,10 +28,12 @@ def test_every_link_leads_to_a_file_of_the_repository() -> None:
     assert links and [link for link in links if not (ROOT / link).exists()] == []
 
 
-def test_the_example_flow_is_a_script_with_main() -> None:
-    (source,) = _blocks("python")
+@pytest.mark.parametrize("source", _blocks("python"))
+def test_an_example_flow_is_a_script_with_main_in_which_the_check_finds_nothing(source: str, tmp_path: Path) -> None:
     functions = [node.name for node in ast.parse(source).body if isinstance(node, ast.AsyncFunctionDef)]
     assert functions == ["main"]
+    (tmp_path / "flow.py").write_text(source, encoding="utf-8")
+    assert check(tmp_path / "flow.py", Known()) == []
 
 
 def test_the_settings_shown_are_accepted() -> None:
