@@ -24,7 +24,12 @@ from shared.journal.database import Database
 _STOP_MARGIN_SECONDS = 5.0
 
 
-def run_up(settings: Settings, *, scripted: bool = False, say: Callable[[str], None] = print) -> int:
+def _say(text: str) -> None:
+    # At once also where nobody has a terminal: a log file, a pipe, a supervisor.
+    print(text, flush=True)
+
+
+def run_up(settings: Settings, *, scripted: bool = False, say: Callable[[str], None] = _say) -> int:
     """Bring the farm up and keep it up until a signal; what dies is started again, at a limited rate.
 
     Args:

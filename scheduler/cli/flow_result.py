@@ -7,7 +7,7 @@ import json
 import click
 
 from scheduler.cli.options import json_option, run_argument
-from scheduler.cli.output import record, say
+from scheduler.cli.output import note, record, say
 from scheduler.client import Farm
 from scheduler.outcome import Outcome
 from shared.base.ids import RunId
@@ -40,9 +40,9 @@ def print_outcome(outcome: Outcome, as_json: bool) -> None:
     elif outcome.ok:
         say(json.dumps(outcome.result, indent=2, ensure_ascii=False))
     else:
-        click.echo(outcome.sentence(), err=True)
+        note(outcome.sentence())
         if outcome.traceback:
-            click.echo(outcome.traceback.rstrip(), err=True)
+            note(outcome.traceback.rstrip())
 
 
 def outcome_record(outcome: Outcome) -> dict[str, object]:

@@ -72,6 +72,8 @@ def run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNREAD
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return _refuse(f"no file can have this name ({error}); shorten it", "usage", as_json)
         if error.errno not in _DISK_FULL:
             return _confess()
         return _refuse(f"nothing more can be written ({error}); free space and try again", "disk_full", as_json)

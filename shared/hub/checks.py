@@ -75,8 +75,9 @@ def check_target_name(git: Git, target: str, branches: Mapping[str, str]) -> Non
     Raises:
         UsageError: no branch name, or one that another branch's name stands in the way of.
     """
-    # git makes no branch HEAD, and nobody could name one: the word means what is checked out.
-    unusable = target.startswith("-") or target == "HEAD"
+    # git makes no branch HEAD, and nobody could name one: the word means what is checked out. What begins with refs/
+    # and is no branch is a tag or somebody's own ref.
+    unusable = target.startswith(("-", "refs/")) or target in ("", "HEAD")
     if unusable or git.run("/", "check-ref-format", BRANCHES + target, check=False).exit_status != 0:
         raise UsageError(f"{target!r} is no branch name; choose one such as crw/result with --target")
     name = BRANCHES + target

@@ -55,7 +55,7 @@ def check_hub(repo: str, base: str | None, target: str | None, git: Git | None =
         UsageError: one sentence with the mend; the repository is as it was.
     """
     git = git or Git(_CHECK_TIMEOUT_SECONDS)
-    target = target.removeprefix(BRANCHES) if target else None
+    target = target.removeprefix(BRANCHES) if target is not None else None
     path = local_path(repo)
     return _check_path(git, path, repo, base, target) if path is not None else _check_url(git, repo, base, target)
 
@@ -95,7 +95,7 @@ def _check_path(git: Git, path: Path, shown: str, base: str | None, target: str 
     if commit is None:
         raise UsageError(f"{shown} has no commit {base or 'HEAD'!r}; give a branch, tag or commit with --base")
     check_content(git, root, commit, shown)
-    if target:
+    if target is not None:
         listed = git.run(root, "for-each-ref", "--format=%(refname)", BRANCHES).line.split("\n")
         check_target_name(git, target, {name: "" for name in listed if name})
         check_target_of_path(git, root, target)
@@ -132,7 +132,7 @@ def _check_url(git: Git, url: str, base: str | None, target: str | None) -> Hub:
         raise UsageError(f"{shown} cannot be read ({error}); check the URL and this account's access") from None
     if not advertised:
         raise UsageError(f"{shown} has no commit yet; push a first commit and try again")
-    if target:
+    if target is not None:
         check_target_name(git, target, {name: "" for name in advertised if name.startswith(BRANCHES)})
     with tempfile.TemporaryDirectory(prefix="crw-check-") as directory:
         repository = Path(directory)

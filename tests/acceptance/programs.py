@@ -21,7 +21,7 @@ CRW = (sys.executable, "-P", "-m", "scheduler.cli.main")
 def user_environment(home: Path, **variables: str) -> dict[str, str]:
     """The environment of somebody whose home is `home` and who has configured nothing."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CRW_", "XDG_", "GIT_"))}
-    return kept | {"HOME": str(home), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"} | variables
+    return kept | {"HOME": str(home), "PYTHONPATH": str(ROOT)} | variables
 
 
 @contextmanager

@@ -115,7 +115,7 @@ def test_a_bare_repository_takes_any_branch(tmp_path: Path) -> None:
     assert check_hub(str(hub), None, "main").url == str(hub)
 
 
-@pytest.mark.parametrize("target", ["a b", "-x", "x..y", "x.lock", "HEAD"])
+@pytest.mark.parametrize("target", ["a b", "-x", "x..y", "x.lock", "HEAD", "refs/tags/x", "refs/crw/x", "refs/heads/"])
 def test_a_target_that_is_no_branch_name_is_refused(repository: Path, target: str) -> None:
     with pytest.raises(UsageError, match="is no branch name"):
         check_hub(str(repository), None, target)

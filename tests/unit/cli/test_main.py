@@ -97,6 +97,12 @@ def test_a_disk_that_is_full_is_no_fault_of_the_program(raising, capsys):
     assert "free space and try again" in capsys.readouterr().err
 
 
+@pytest.mark.req("K71")
+def test_a_name_that_no_file_can_have_is_refused(capsys):
+    assert program.run(["flow", "check", "a" * 300 + ".py"]) == 2
+    assert "shorten it" in capsys.readouterr().err
+
+
 def test_another_error_of_the_system_is_one(raising, capsys):
     raising(OSError(errno.EBADF, "Bad file descriptor"))
     assert program.run(["flow", "ps"]) == 70

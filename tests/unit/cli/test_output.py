@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.cli.flow_result import print_outcome
 from scheduler.cli.output import Table, clean, count, duration, one_line, plain_command, plain_table, size
+from scheduler.outcome import Outcome
 
 
 def test_control_characters_and_lone_surrogates_never_reach_the_terminal():
@@ -44,3 +46,11 @@ def test_durations_are_short(seconds, words):
 def test_numbers_and_sizes_are_short():
     assert [count(n) for n in (None, 950, 1234, 3_400_000)] == ["-", "950", "1.2k", "3.4M"]
     assert [size(n) for n in (None, 12, 3 << 20, 5 << 40)] == ["-", "12 B", "3 MiB", "5.0 TiB"]
+
+
+def test_the_words_of_a_run_that_failed_cannot_draw_on_a_terminal(capsys):
+    print_outcome(
+        Outcome("r1", "script_error", "script", "red \x1b[31m", "Traceback\n  \x1b[2J\x9b here"), as_json=False
+    )
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "run r1 script_error: red [31m\nTraceback\n  [2J here\n")
