@@ -181,7 +181,7 @@ def _place_reader(desk: Desk, call: AgentCall, directories: Directories, convers
     if conversation is not None and conversation.rung is Rung.SAME_THREAD and call.head is None and began is not None:
         path = began.detail.get("thread_directory") or began.worktree_path
         if path and os.path.isdir(path):
-            columns = _continued(Path(path), began.start_commit)
+            columns = _continued(Path(path), _thread_commit(began))
             _place(desk, call, None, {"path": path, "thread_directory": path}, columns)
             return Place(Path(path), False)
     head = call.head or (began.start_commit if began is not None else None)
@@ -194,9 +194,15 @@ def _place_reader(desk: Desk, call: AgentCall, directories: Directories, convers
         detail["thread_directory"] = str(allocation.path)
     elif began is not None and conversation is not None and conversation.rung is Rung.SAME_THREAD:
         detail["thread_directory"] = began.detail.get("thread_directory") or began.worktree_path
+        detail["thread_commit"] = _thread_commit(began)
     _place(desk, call, tree, detail, allocation.columns())
     directories.make(allocation, desk.should_stop)
     return Place(allocation.path, False, own=own)
+
+
+def _thread_commit(began: CallRow) -> str | None:
+    """The commit at which the directory of a reader's thread stands: its last call may have looked at another one."""
+    return began.detail.get("thread_commit") or began.start_commit
 
 
 def last_placed(rows: Sequence[CallRow]) -> CallRow | None:

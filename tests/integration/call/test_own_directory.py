@@ -49,13 +49,15 @@ def test_a_continuation_that_names_a_head_has_a_directory_of_its_own_which_goes_
     ended = one.work(review)
     assert ended is not None and ended.status is Status.COMPLETED
     placed = row_of(one, review, "placed")
-    assert placed.start_commit == commit and Path(placed.worktree_path or "").name == "wt"
+    assert placed.start_commit == ended.meta.head == commit and Path(placed.worktree_path or "").name == "wt"
     assert turn_cwds(one) == [row_of(one, design, "placed").worktree_path, placed.worktree_path]
     assert row_of(one, review, "completed").detail["own_directory"] == placed.worktree_path
     assert not Path(placed.worktree_path or "").exists()
     then = architect(one, context=one.goes_on(review))
-    assert one.work(then).status is Status.COMPLETED  # type: ignore[union-attr]
+    went_on = one.work(then)
+    assert went_on is not None and went_on.status is Status.COMPLETED
     assert turn_cwds(one)[-1] == row_of(one, design, "placed").worktree_path, "the thread goes on where it began"
+    assert went_on.meta.head == row_of(one, design, "placed").start_commit, "and reads what stands there"
     assert "own_directory" not in row_of(one, then, "completed").detail and one.sent("thread/start") == 1
 
 
