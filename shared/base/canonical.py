@@ -168,7 +168,11 @@ def storable(value: Any) -> str:
     Raises:
         TypeError, ValueError: it is no JSON value.
     """
-    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return _STORABLE.encode(value)
+
+
+# Made once: `json.dumps` makes one for each call.
+_STORABLE = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 
 def from_storable(text: str) -> Any:
