@@ -40,8 +40,9 @@ from shared.base.errors import RightLost
 from shared.base.log import get_logger
 from shared.journal.append import RunLease
 from shared.journal.database import Database, clock
-from shared.journal.read import Page, load_after, load_slim
+from shared.journal.read import Page, load_after
 from shared.journal.runs import load_source, load_spec, run_state
+from shared.journal.slim import load_slim
 from shared.model.rows import Row
 from shared.model.spec import RunSpec
 

@@ -54,6 +54,13 @@ class Hold:
 
 
 _LEFT_WORDS = TERMINAL_WORDS | {"placed", "worktree_restored"}
+# No more than the row around it: to take it out costs more than it weighs.
+_LIGHT_RESULT_BYTES = 512
+
+
+def _light(row: CallRow) -> CallRow:
+    """The row without a result that weighs anything: a boundary needs none, and they can be large."""
+    return row if row.result is None or len(row.result) <= _LIGHT_RESULT_BYTES else row.with_result(None)
 
 
 @dataclass
@@ -114,8 +121,7 @@ class Nodes:
     def see(self, node: str, rows: Sequence[CallRow]) -> None:
         """A call that writes the node stands with these rows: what a boundary of it is read from."""
         state = self._nodes[node]
-        # A boundary needs no results, and they can be large.
-        left = [row if row.result is None else row.with_result(None) for row in rows if row.event in _LEFT_WORDS]
+        left = [_light(row) for row in rows if row.event in _LEFT_WORDS]
         state.rows += left
         state.worked = state.worked or any(row.event == "placed" for row in left)
 

@@ -19,5 +19,6 @@ def make_frozen(kind: type[T], members: dict[str, Any]) -> T:
         members: by name; they are the instance's from now on.
     """
     made = object.__new__(kind)
-    made.__dict__.update(members)
+    # Taken as they are: to copy them cost as much again.
+    object.__setattr__(made, "__dict__", members)
     return made

@@ -8,7 +8,7 @@ Source: journal document, "Reading a run"; rules of the protocol 17, 48.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,17 +29,11 @@ __all__ = [
     "load_node",
     "load_own_directories",
     "load_results",
-    "load_slim",
 ]
 
 _PAGE_ROWS = 1000
-_DETAILS_AT_ONCE = 8
-# As long as what is said of a member that differs: a longer text is compared and shown by its digest.
-SHORT_PROMPT_CHARACTERS = 80
-
 
 Values = tuple[Any, ...]
-Make = Callable[[Sequence[Values]], "list[Row]"]
 
 
 @dataclass(frozen=True)
@@ -52,46 +46,12 @@ class Page:
 
 def load(database: Database, run_id: str) -> list[Row]:
     """The whole run with the results of its calls."""
-    return _load(database, run_id, reading.PAGE, with_results=True)
+    return _load(database, run_id, with_results=True)
 
 
 def load_lean(database: Database, run_id: str) -> list[Row]:
     """The whole run without results."""
-    return _load(database, run_id, reading.PAGE, with_results=False)
-
-
-def load_slim(database: Database, run_id: str) -> list[Row]:
-    """The whole run with the results that are small. `result_bytes` says where another is, for `load_results`.
-
-    A `prepared` row has its prompt only where that is a few words; a longer one is known by its `prompt_digest`.
-    """
-
-    def make(found: Sequence[Values]) -> list[Row]:
-        large = [row[_SEQ] for row in found if row[_DETAIL] is None]
-        details = _without_prompts(database, run_id, large) if large else {}
-        rows = [_row(row) if row[_DETAIL] is not None else _call_row(row, details[row[_SEQ]]) for row in found]
-        for row in rows:
-            if isinstance(row, CallRow) and row.event == "prepared":
-                _drop_prompt(row.detail)
-        return rows
-
-    return _load(database, run_id, reading.PAGE_SLIM, with_results=True, make=make)
-
-
-def _without_prompts(database: Database, run_id: str, seqs: Sequence[int]) -> dict[int, dict[str, Any]]:
-    """The data of some rows by their seq, a few read at once: what is held of them is what is kept."""
-    kept: dict[int, dict[str, Any]] = {}
-    for first in range(0, len(seqs), _DETAILS_AT_ONCE):
-        asked = {"run": run_id, "seqs": seqs[first : first + _DETAILS_AT_ONCE]}
-        for seq, stored in retrying(lambda asked=asked: database.fetch(reading.DETAILS, asked)):  # type: ignore[misc]
-            kept[seq] = from_storable(stored)
-            _drop_prompt(kept[seq])
-    return kept
-
-
-def _drop_prompt(detail: Any) -> None:
-    if len(detail.get("prompt") or "") > SHORT_PROMPT_CHARACTERS and "prompt_digest" in detail:
-        del detail["prompt"]
+    return _load(database, run_id, with_results=False)
 
 
 def load_results(database: Database, run_id: str, seqs: Sequence[int]) -> dict[int, bytes]:
@@ -101,14 +61,11 @@ def load_results(database: Database, run_id: str, seqs: Sequence[int]) -> dict[i
     return {seq: bytes(result) for seq, result in whole.items() if result is not None}
 
 
-def _load(
-    database: Database, run_id: str, statement: str, *, with_results: bool, make: Make | None = None
-) -> list[Row]:
+def _load(database: Database, run_id: str, *, with_results: bool) -> list[Row]:
     rows: list[Row] = []
     more = True
     while more:
-        after = rows[-1].seq if rows else 0
-        page = _page(database, run_id, after, _PAGE_ROWS, statement, with_results=with_results, make=make)
+        page = load_after(database, run_id, rows[-1].seq if rows else 0, results=with_results)
         rows += page.rows
         more = page.more
     return rows
@@ -116,17 +73,10 @@ def _load(
 
 def load_after(database: Database, run_id: str, after: int, limit: int = _PAGE_ROWS, *, results: bool = False) -> Page:
     """One page of the rows after a seq (0: from the start); lean unless `results` are asked for."""
-    return _page(database, run_id, after, limit, reading.PAGE, with_results=results)
-
-
-def _page(
-    database: Database, run_id: str, after: int, limit: int, statement: str, *, with_results: bool,
-    make: Make | None = None,
-) -> Page:  # fmt: skip
-    asked = {"run": run_id, "after": after, "limit": limit + 1, "results": with_results}
-    found = _fetch(database, statement, asked)
+    asked = {"run": run_id, "after": after, "limit": limit + 1, "results": results}
+    found = _fetch(database, reading.PAGE, asked)
     dense = [row for number, row in enumerate(found, after + 1) if row[_SEQ] == number]
-    return Page((make or _rows)(dense[:limit]), len(dense) > limit)
+    return Page([make_row(row) for row in dense[:limit]], len(dense) > limit)
 
 
 def load_call(database: Database, call_id: str) -> list[CallRow]:
@@ -164,18 +114,17 @@ def _fetch(database: Database, statement: str, asked: Mapping[str, Any]) -> list
     return [row if row[_REF] is None else (*row[:_RESULT], load_result(database, row[_REF]), None) for row in rows]
 
 
-def _rows(found: Sequence[Values]) -> list[Row]:
-    return [_row(row) for row in found]
-
-
-def _row(row: Values) -> Row:
+def make_row(row: Values) -> Row:
+    """The row of a page's values."""
     return _event_row(row) if row[0] else _call_row(row)
 
 
-def _call_row(row: Values, detail: dict[str, Any] | None = None) -> CallRow:
-    if detail is None:
-        detail = from_storable(row[_DETAIL])
-    assert detail is not None
+def _call_row(row: Values) -> CallRow:
+    return make_call_row(row, from_storable(row[_DETAIL]))
+
+
+def make_call_row(row: Values, detail: dict[str, Any]) -> CallRow:
+    """The row of a call of a page's values, with its data from elsewhere."""
     values = dict(zip(reading.COLUMNS, row[2:_DETAIL], strict=True))
     # The exact label stands in the data; the column is for readers that do not open it.
     values["label"] = detail.pop("_label", values["label"])

@@ -28,14 +28,24 @@ PAGE = f"""
 
 SMALL_RESULT_BYTES = 2048
 LARGE_DETAIL_BYTES = 16384
-# The same with the results that are small, the others are read when they are needed, and without the data of calls
-# that ask at length, which are read a few at a time.
+# What a resume reads of them: with the results that are small, the others are read when they are needed; without the
+# data of calls that ask at length, which are read a few at a time; up to the first gap; and without what was seen on
+# the way to a completed end that names thread, turn, tokens and host itself: no decision and no result rests on these.
+# The last row of a full page is always there. A sub-select with a limit is looked up row by row, never hashed.
 PAGE_SLIM = f"""
         select is_event, op, {", ".join(f'"{name}"' for name in COLUMNS)},
           case when is_event or "event" <> 'prepared' or octet_length(detail_json) <= {LARGE_DETAIL_BYTES}
             then detail_json end,
           case when octet_length(result) <= {SMALL_RESULT_BYTES} then result end, null::text
-        from crw_page(%(run)s, %(after)s, %(limit)s, true)"""
+        from (select g.*, row_number() over (order by g.seq) as number
+          from crw_page(%(run)s, %(after)s, %(limit)s, true) g) p
+        where p.seq = %(after)s + p.number and (p.is_event or p.number = %(limit)s
+          or p."event" not in ('turn_started', 'user_message_seen', 'turn_ended', 'push_requested', 'command_started',
+            'command_ended')
+          or (select true from flow_calls t where t.call_id = p.call_id and t.attempt = p.attempt and t.terminal
+            and t.event = 'completed' and t.host is not null and (t.kind <> 'agent'
+              or (t.thread_id is not null and t.turn_id is not null and t.tokens is not null)) limit 1) is null)
+        order by p.seq"""
 
 # The results of some rows of a run.
 RESULTS = """

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from shared.journal import read
+from shared.journal.slim import SHORT_PROMPT_CHARACTERS, load_slim
 from shared.model.rows import CallRow, NewCallRow
 from tests.integration.engine.hands import Field, completed
 from tests.integration.engine.test_takeover import interrupt
@@ -79,7 +80,7 @@ def test_the_memory_of_a_resume_does_not_grow_with_its_results(field: Field) -> 
 @pytest.mark.req("RULE41")
 def test_a_slim_load_has_the_small_results_and_says_which_others_there_are(field: Field) -> None:
     run_id = record(field, 3_000)
-    slim = [row for row in read.load_slim(field.database, run_id) if getattr(row, "event", "") == "completed"]
+    slim = [row for row in load_slim(field.database, run_id) if getattr(row, "event", "") == "completed"]
     assert len(slim) == POSITIONS and all(row.result is None and row.result_bytes > 3_000 for row in slim)
     found = read.load_results(field.database, run_id, [row.seq for row in slim])
     whole = [row for row in read.load(field.database, run_id) if getattr(row, "event", "") == "completed"]
@@ -106,8 +107,8 @@ def test_the_memory_of_a_resume_does_not_grow_with_its_prompts(field: Field) -> 
 @pytest.mark.parametrize("asked", [10, 3_000, 30_000])
 def test_a_slim_load_has_the_short_prompts_and_all_else_of_what_was_asked(field: Field, asked: int) -> None:
     run_id = record(field, 10, ASKING, asked)
-    slim, whole = read.load_slim(field.database, run_id), read.load(field.database, run_id)
-    left_out = {"prompt"} if asked > read.SHORT_PROMPT_CHARACTERS else set()
+    slim, whole = load_slim(field.database, run_id), read.load(field.database, run_id)
+    left_out = {"prompt"} if asked > SHORT_PROMPT_CHARACTERS else set()
     for found, row in zip(slim, whole, strict=True):
         if isinstance(row, CallRow) and isinstance(found, CallRow) and row.kind == "agent" and row.event == "prepared":
             assert found.detail == {name: row.detail[name] for name in row.detail.keys() - left_out}
