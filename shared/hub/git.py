@@ -4,6 +4,9 @@
 output; nothing goes through a pipe, so a helper that outlives git cannot hang the
 caller. `sh`'s own `_timeout` is not used: it polls every tenth of a second (105 ms a
 command against 5 ms measured) and signals git alone, not its group.
+
+What only looks is started without a fork (`looking.py`): a worker's memory is large, and
+a fork of it costs ten times what git takes to look.
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import sh
 
@@ -25,15 +28,17 @@ from shared.base.command import KILL_GRACE_SECONDS, die_with_parent
 from shared.base.errors import CommandTimeout, GitError
 from shared.base.log import mask_url
 from shared.hub.environment import git_environment
+from shared.hub.looking import Child, Files, Looking, LookingTogether, only_looks
 
 # core.fsync came with it, and with it the promise that what a ref names survives a power cut.
 GIT_AT_LEAST = (2, 36)
 DEFAULT_TIMEOUT_SECONDS = 600.0
 _SHOWN_LINES = 3
-# The signal that a parent's death sends comes to the shell alone: it passes it on to its group.
-_ENDED_WITH_PARENT = "trap 'trap - TERM; kill 0' TERM\n(set -eu\n{script}) &\nwait $!"
 # SIGTERM lets git remove its lock files, also when the worker is killed over its head.
 _end_with_parent = functools.partial(die_with_parent, signal.SIGTERM)
+
+
+Start = Callable[[tuple[str, ...], str, dict[str, str], Files], Child]
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,6 @@ class Git:
         self._timeout_seconds = timeout_seconds
         try:
             self._command = sh.Command("git")
-            self._shell = sh.Command("sh")
         except sh.CommandNotFound:
             raise GitError(
                 f"git is not on PATH; install git {GIT_AT_LEAST[0]}.{GIT_AT_LEAST[1]} or newer", argv=["git"]
@@ -92,7 +96,8 @@ class Git:
             GitError: git said no, or the directory is not there.
             CommandTimeout: the deadline passed; the whole process group is gone.
         """
-        result = self._finish(self._command.bake(*args), directory, args, input, env, timeout_seconds)
+        start = self._look if only_looks(args) else self._start
+        result = self._finish(start, directory, args, args, input, env, timeout_seconds)
         if check and result.exit_status != 0:
             raise git_error(args, result)
         return result
@@ -100,7 +105,7 @@ class Git:
     def run_script(self, directory: Path | str, name: str, script: str, *, env: Mapping[str, str]) -> Result:
         """Run several git commands in one child of this process, up to the first that fails.
 
-        To start one costs a large process more than git takes to do it.
+        They may add objects to the repository and change nothing else.
 
         Args:
             name: what they do together, for the error.
@@ -109,63 +114,63 @@ class Git:
         Raises:
             GitError, CommandTimeout: as `run`.
         """
-        command = self._shell.bake("-c", _ENDED_WITH_PARENT.format(script=script))
-        result = self._finish(command, directory, (name,), None, env, None)
+        result = self._finish(self._look_together, directory, (script,), (name,), None, env, None)
         if result.exit_status != 0:
             raise git_error((name,), result)
         return result
 
     def _finish(
         self,
-        command: Any,
+        start: Start,
         directory: Path | str,
         args: tuple[str, ...],
+        named: tuple[str, ...],
         input: bytes | None,
         env: Mapping[str, str] | None,
         timeout_seconds: float | None,
     ) -> Result:
-        """Run a command to its end; `args` is what an error calls it."""
+        """Start a child and see it to its end; `named` is what an error calls it."""
+        # Checked here, so that a missing directory is told from a git that cannot be started.
+        if not os.path.isdir(directory):
+            raise GitError(f"git {named[0]}: there is no directory {str(directory)!r}", argv=_masked(named))
         with tempfile.TemporaryFile() as source, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             if input:
                 source.write(input)
                 source.seek(0)
-            running = self._start(command, directory, args, env, source, out, err)
-            timed_out = _wait(running.process, timeout_seconds or self._timeout_seconds)
-            result = Result(running.process.exit_code, _content(out), _text(err))
+            try:
+                child = start(args, os.fspath(directory), git_environment(env), Files(source, out, err))
+            except (sh.ForkException, OSError) as error:
+                said = str(error).splitlines()[-1]
+                raise GitError(f"git {named[0]} cannot be started: {said}", argv=["git"]) from None
+            timed_out = _wait(child, timeout_seconds or self._timeout_seconds)
+            result = Result(child.exit_code, _content(out), _text(err))
         if timed_out:
             raise CommandTimeout(
-                f"git {args[0]} passed its deadline and was ended", argv=_masked(args), output=result.err
+                f"git {named[0]} passed its deadline and was ended", argv=_masked(named), output=result.err
             )
         return result
 
-    def _start(
-        self,
-        command: Any,
-        directory: Path | str,
-        args: tuple[str, ...],
-        env: Mapping[str, str] | None,
-        source: Any,
-        out: Any,
-        err: Any,
-    ) -> Any:
-        # Checked here, so that a missing directory is told from a git that cannot be started.
-        if not os.path.isdir(directory):
-            raise GitError(f"git {args[0]}: there is no directory {str(directory)!r}", argv=_masked(args))
-        try:
-            return command(
-                _cwd=os.fspath(directory),
-                _env=git_environment(env),
-                _in=source,
-                _out=out,
-                _err=err,
-                _tty_out=False,
-                _bg=True,
-                _bg_exc=False,
-                _new_session=True,
-                _preexec_fn=_end_with_parent,
-            )
-        except sh.ForkException as error:
-            raise GitError(f"git {args[0]} cannot be started: {str(error).splitlines()[-1]}", argv=["git"]) from None
+    def _start(self, args: tuple[str, ...], directory: str, env: dict[str, str], files: Files) -> Child:
+        running = self._command(
+            *args,
+            _cwd=directory,
+            _env=env,
+            _in=files.source,
+            _out=files.out,
+            _err=files.err,
+            _tty_out=False,
+            _bg=True,
+            _bg_exc=False,
+            _new_session=True,
+            _preexec_fn=_end_with_parent,
+        )
+        return cast(Child, running.process)
+
+    def _look(self, args: tuple[str, ...], directory: str, env: dict[str, str], files: Files) -> Child:
+        return Looking([str(self._command), *args], directory, env, files)
+
+    def _look_together(self, args: tuple[str, ...], directory: str, env: dict[str, str], files: Files) -> Child:
+        return LookingTogether(args[0], directory, env, files)
 
 
 def git_error(args: tuple[str, ...], result: Result) -> GitError:
@@ -194,13 +199,13 @@ def _text(file: Any) -> str:
     return _content(file).decode("utf-8", "backslashreplace")
 
 
-def _wait(process: Any, timeout_seconds: float) -> bool:
-    """Wait for the process; true if it had to be ended. Its group is gone afterwards either way."""
+def _wait(child: Child, timeout_seconds: float) -> bool:
+    """Wait for the child; true if it had to be ended. Its group is gone afterwards either way."""
     timed_out = threading.Event()
 
     def end(number: int) -> None:
         timed_out.set()
-        _signal_group(process.pgid, number)
+        _signal_group(child.pgid, number)
 
     watchdogs = [
         threading.Timer(timeout_seconds, end, [signal.SIGTERM]),
@@ -210,12 +215,12 @@ def _wait(process: Any, timeout_seconds: float) -> bool:
         watchdog.daemon = True
         watchdog.start()
     try:
-        process.wait()
+        child.wait()
     finally:
         for watchdog in watchdogs:
             watchdog.cancel()
         # A transport helper that git left behind belongs to nobody any more.
-        _signal_group(process.pgid, signal.SIGKILL)
+        _signal_group(child.pgid, signal.SIGKILL)
     return timed_out.is_set()
 
 

@@ -21,7 +21,7 @@ from shared.hub.refs import pending_ref, read_refs, run_namespace
 from workers.proofs.commit_chain import Head, NodeFacts, parents_of, with_ancestors
 from workers.proofs.executor import view_node
 from workers.proofs.record import NodeRecord, Turned
-from workers.worktrees.allocator import is_below
+from workers.worktrees.allocator import is_within
 from workers.worktrees.commit import REQUEST_TRAILER
 from workers.worktrees.mirror import Mirrors
 from workers.worktrees.snapshot import snapshot
@@ -51,7 +51,8 @@ def gather(mirrors: Mirrors, hub: str, run_id: str, records: Iterable[NodeRecord
     git, mirror = mirrors.git, mirrors.path_of(hub)
     asked = {record.node: record for record in records if record.current is not None}
     heads = read_heads(git, mirror)
-    nodes = {node: _with_head(record, heads, mirrors.state_dir) for node, record in asked.items()}
+    home = os.path.realpath(mirrors.state_dir)
+    nodes = {node: _with_head(record, heads, home) for node, record in asked.items()}
     for node, facts in nodes.items():
         nodes[node] = _explain_head(git, mirror, asked[node], facts)
     homeless = [node for node, facts in nodes.items() if facts.head is None]
@@ -128,15 +129,16 @@ def _on_branches(git: Git, mirror: Path, commits: set[str]) -> set[str]:
     return present.difference(listed) if present else present
 
 
-def _with_head(record: NodeRecord, heads: Mapping[str, str], state_dir: Path) -> NodeFacts:
+def _with_head(record: NodeRecord, heads: Mapping[str, str], home: str) -> NodeFacts:
     current = record.current
     assert current is not None
-    if not is_below(state_dir, current.path):
+    path = os.path.realpath(current.path)
+    if not is_within(home, path):
         return NodeFacts(given_up=True)
     # git remembers a worktree whose directory is gone.
     if not os.path.lexists(os.path.join(current.path, ".git")):
         return NodeFacts(error=f"there is no worktree at {current.path} any more")
-    head = heads.get(os.path.realpath(current.path))
+    head = heads.get(path)
     if head is None:
         return NodeFacts(error=f"{current.path} is no worktree that git knows, or its HEAD is broken")
     return NodeFacts(Head(head))

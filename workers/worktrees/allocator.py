@@ -34,7 +34,12 @@ def is_below(state_dir: Path, path: str | os.PathLike[str]) -> bool:
 
     One that a host of the same name made may be another state directory's: it was given up with that one.
     """
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(state_dir))
+    return is_within(os.path.realpath(state_dir), os.path.realpath(path))
+
+
+def is_within(directory: str, path: str) -> bool:
+    """Whether a path is a directory or lies in it, both as `os.path.realpath` gives them."""
+    return path == directory or path.startswith(directory.rstrip(os.sep) + os.sep)
 
 
 def lies_in(state_dir: Path, path: str | os.PathLike[str] | None) -> bool:

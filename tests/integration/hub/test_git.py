@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 from shared.base.errors import CommandTimeout, GitError
 from shared.hub.environment import git_environment
 from shared.hub.git import Git
+from shared.hub.looking import only_looks
 from tests.repositories import commit_files, git, make_repository
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -69,6 +72,44 @@ def test_a_deadline_ends_git_with_everything_it_started(repository: Path) -> Non
     assert time.monotonic() - started < 10
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert "sleep 4321" not in listed.stdout
+
+
+@pytest.mark.req("RULE29")
+def test_a_deadline_ends_a_script_with_everything_it_started(repository: Path) -> None:
+    with pytest.raises(CommandTimeout, match="git hang passed its deadline"):
+        Git(0.5).run_script(repository, "hang", "sleep 4322 &\nsleep 4322", env={})
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert "sleep 4322" not in listed.stdout
+
+
+def test_a_script_says_its_output_and_ends_at_the_first_command_that_fails(repository: Path) -> None:
+    assert Git().run_script(repository, "say", "git rev-parse --git-dir\ncat", env={}).out == b".git\n"
+    with pytest.raises(GitError, match=r"git say failed: .*nothere") as caught:
+        Git().run_script(repository, "say", "git cat-file blob nothere\necho more", env={})
+    assert caught.value.facts["exit_status"] == 128
+
+
+@pytest.mark.req("RULE29")
+def test_a_script_ends_with_the_process_that_runs_it(repository: Path, tmp_path: Path) -> None:
+    running = tmp_path / "running"
+    script = f"touch {running}; sleep 4324"
+    code = f"from shared.hub.git import Git; Git().run_script({str(repository)!r}, 'hang', {script!r}, env={{}})"
+    caller = subprocess.Popen([sys.executable, "-c", code])
+    wait_until(running.exists, 20, "the script to run")
+    caller.kill()
+    caller.wait()
+
+    def is_gone() -> bool:
+        listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+        return not any(line.startswith("sleep 4324") for line in listed.stdout.splitlines())
+
+    wait_until(is_gone, 10, "the script to end")
+
+
+def test_what_changes_something_or_asks_another_machine_is_no_mere_look() -> None:
+    assert only_looks(("rev-parse", "HEAD")) and only_looks(("worktree", "list", "-z"))
+    for args in (("worktree", "add"), ("fetch",), ("ls-remote", "x"), ("-c", "a=b", "rev-parse"), ("update-ref",)):
+        assert not only_looks(args)
 
 
 def test_users_settings_do_not_reach_the_commits(
