@@ -103,14 +103,14 @@ TALK = f"""
 async def main(flow, args):
     built = await flow.agent(args["build"], role="executor", node="n", schema={SCHEMA!r})
     mended = await built.call(args["mend"], schema={SCHEMA!r})
-    await flow.sleep(args["pause"])
+    flow.log("mended")
     return [built["summary"], mended.status, mended.reason, mended.output]
 """
 
-PAUSED = f"""
+TAKEN_OVER = f"""
 async def main(flow, args):
     built = await flow.agent(args["build"], role="executor", node="n", schema={SCHEMA!r})
-    await flow.sleep(1.0)
+    flow.log("built")
     mended = await built.call(args["mend"], schema={SCHEMA!r})
     return [built["summary"], mended["summary"]]
 """
@@ -120,18 +120,17 @@ async def main(flow, args):
     said = await flow.agent(args["done"], role="reviewer", schema={SCHEMA!r})
     # A conversation that reads another head has a directory of its own for it.
     told = await said.call(args["done"], head=args["head"], schema={SCHEMA!r})
-    await flow.sleep(1.0)
+    flow.log("told")
     again = await flow.agent(args["build"], role="executor", node="n", schema={SCHEMA!r})
     return [said["summary"], told["summary"], again["summary"]]
 """
 
-# Long enough for the scheduler to die while the script sleeps, on a busy machine too.
 HELD = f"""
 async def main(flow, args):
     held = await flow.agent(
         args["hang"], role="executor", node="h", schema={SCHEMA!r}, deadline=args["deadline"]
     )
-    await flow.sleep(4.0)
+    flow.log("held")
     return [held.status, held.reason]
 """
 

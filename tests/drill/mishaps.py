@@ -37,11 +37,6 @@ class Mishaps:
         if self._scenario.give_up:
             lose_host(self._farm.database, "h1")
 
-    def is_scheduler_due(self, run_id: str) -> bool:
-        """Whether the first scheduler is to be killed now."""
-        row = self._scenario.lose_scheduler_at
-        return row is not None and not self.lost and self._count(run_id, row) >= self._scenario.lose_scheduler_count
-
     def lose_scheduler(self, run_id: str) -> None:
         """The scheduler was killed: what goes with it."""
         self.lost = True

@@ -162,7 +162,7 @@ class _CellRun:
         if role == "worker" and not lost and self._scenario.lose_host_at is not None:
             settings["stop_at"] = self._scenario.lose_host_at
         elif role == "scheduler" and not lost and self._scenario.lose_scheduler_at is not None:
-            pass
+            settings["stop_at"] = self._scenario.lose_scheduler_at
         elif cell is not None and cell.point is not None and cell.victim == role and not again:
             settings["cut_at" if cell.fault is Fault.CUT else "stop_at"] = cell.point
         return self._farm.fork(role, name, **settings)
@@ -173,7 +173,7 @@ class _CellRun:
         """One look; whether the run has ended."""
         self._cancel_if_due()
         self._strike_if_due()
-        if self._mishaps.is_scheduler_due(self.run_id):
+        if self._scenario.lose_scheduler_at is not None and not self._mishaps.lost and self._scheduler.stopped:
             self._scheduler.kill()
             if self._scenario.lose_host_too:
                 self._worker.kill()

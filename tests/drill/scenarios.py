@@ -23,7 +23,7 @@ class Scenario:
         recover: the host comes back at once and finds the call's thread open elsewhere; when the run has
             ended, the call is looked up again.
         give_up: the host does not come back: it is given up, and another one is there.
-        lose_scheduler_at: the first scheduler is killed once there are `lose_scheduler_count` of this row.
+        lose_scheduler_at: the first scheduler is killed at this point.
         lose_host_too: the worker is killed with it, and its host stays away until it is waited for.
         tamper: meanwhile somebody writes into the node's worktree; `again` also into each that is restored.
         keep_directories: the worker cannot remove the directories of calls.
@@ -39,7 +39,6 @@ class Scenario:
     recover: bool = False
     give_up: bool = False
     lose_scheduler_at: str | None = None
-    lose_scheduler_count: int = 1
     lose_host_too: bool = False
     tamper: str | None = None
     keep_directories: bool = False
@@ -51,6 +50,8 @@ class Scenario:
         return bool(self.lose_host_at or self.lose_scheduler_at or self.recover or self.tamper)
 
 
+# These flows write one line where they can be taken over.
+_AT_ITS_LOG = "after:log"
 _OF_TURNS = frozenset({
     "started", "phase", "log", "placed", "thread_requested", "thread_started", "turn_requested", "turn_started",
     "user_message_seen", "turn_ended",
@@ -88,19 +89,19 @@ def make_scenarios(place: Path, head: str) -> dict[str, Scenario]:
         Scenario("unknown", flows.UNKNOWN, args, kinds=frozenset({"outcome_unknown"})),
         Scenario("cancel", flows.CANCEL, args, cancel="waits",
                  kinds=frozenset({"withdrawn", "cancel_waiting"})),
-        Scenario("given_up", flows.TALK, {**args, "pause": 0}, lose_host_at="after:turn_started#2", give_up=True,
+        Scenario("given_up", flows.TALK, args, lose_host_at="after:turn_started#2", give_up=True,
                  kinds=frozenset({"superseded", "worktree_preserved", "worktree_restored", "conversation",
                                   "checkpoint_started"})),
-        Scenario("tampered", flows.TALK, {**args, "pause": 1.0}, lose_scheduler_at="completed", lose_scheduler_count=2,
+        Scenario("tampered", flows.TALK, args, lose_scheduler_at=_AT_ITS_LOG,
                  tamper="once", kinds=frozenset({"fork_requested", "fork_started"})),
-        Scenario("mismatch", flows.TALK, {**args, "pause": 1.0}, lose_scheduler_at="completed", lose_scheduler_count=2,
+        Scenario("mismatch", flows.TALK, args, lose_scheduler_at=_AT_ITS_LOG,
                  tamper="again", faults=({"method": "thread/fork", "do": "late", "seconds": 1.0, "times": 9},),
                  kinds=frozenset({"escalation"})),
-        Scenario("waited_for", flows.PAUSED, args, lose_scheduler_at="completed", lose_host_too=True,
+        Scenario("waited_for", flows.TAKEN_OVER, args, lose_scheduler_at=_AT_ITS_LOG, lose_host_too=True,
                  kinds=frozenset({"host_answered"})),
-        Scenario("left", flows.LEFT, args, lose_scheduler_at="completed", lose_scheduler_count=2, keep_directories=True,
+        Scenario("left", flows.LEFT, args, lose_scheduler_at=_AT_ITS_LOG, keep_directories=True,
                  kinds=frozenset({"own_directory_kept"})),
-        Scenario("held", flows.HELD, args, lose_scheduler_at="held", kinds=frozenset({"hold_cleared"})),
+        Scenario("held", flows.HELD, args, lose_scheduler_at=_AT_ITS_LOG, kinds=frozenset({"hold_cleared"})),
         Scenario("failing", flows.FAILING, args, kinds=frozenset({"ending"})),
         Scenario("recovered", flows.RECOVERED, args, lose_host_at="before:turn_ended", recover=True,
                  kinds=frozenset({"recovery_cleared"})),
