@@ -9,9 +9,9 @@ from collections import defaultdict
 
 import pytest
 
-from tests.services import empty_database, farm, fresh_database, postgres, valkey, valkey_server
+from tests.services import databases, empty_database, farm, fresh_database, postgres, valkey, valkey_server
 
-__all__ = ["empty_database", "farm", "fresh_database", "postgres", "valkey", "valkey_server"]
+__all__ = ["databases", "empty_database", "farm", "fresh_database", "postgres", "valkey", "valkey_server"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -9,99 +9,41 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from deploy.embedded import Postgres, Valkey
 from shared.base.canonical import digest_bytes
-from shared.base.command import die_with_parent
 from shared.journal import read
 from shared.journal.database import Database
-from shared.journal.meta import upgrade
 from shared.journal.submit import submit
 from shared.model.rows import CallRow, EventRow, Row
 from shared.model.spec import RunSpec
+from tests.nursery import ROOT, Process, shared_nursery
 from tests.waiting import wait_until
 
-ROOT = Path(__file__).resolve().parent.parent
+__all__ = ["LEASE_SECONDS", "ROOT", "Farm", "Process"]
+
 LEASE_SECONDS = 2.0
 _NO_COMMIT = "0" * 40
-
-
-class Process:
-    """One process of the farm, its log beside it."""
-
-    def __init__(self, name: str, argv: Sequence[str], env: Mapping[str, str], log: Path) -> None:
-        self.name = name
-        self.log = log
-        # A process that is started again adds to the log of the one before it.
-        self._log_begins = log.stat().st_size if log.exists() else 0
-        with open(log, "ab") as sink:
-            self.child = subprocess.Popen(
-                list(argv),
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                cwd=ROOT,
-                start_new_session=True,
-                preexec_fn=die_with_parent,
-            )
-
-    @property
-    def alive(self) -> bool:
-        """Whether it still runs."""
-        return self.child.poll() is None
-
-    def kill(self) -> None:
-        """SIGKILL to the process alone: what it started is left to its own devices, as after a crash."""
-        self.child.kill()
-        self.child.wait()
-
-    def signal(self, number: int) -> None:
-        """Send it a signal."""
-        self.child.send_signal(number)
-
-    def terminate(self, deadline_seconds: float = 15.0) -> int:
-        """SIGTERM, and its exit status."""
-        self.child.terminate()
-        return self.child.wait(deadline_seconds)
-
-    def end(self) -> None:
-        """End it and its whole process group, whatever state it is in."""
-        if self.alive:
-            self.child.send_signal(signal.SIGCONT)
-            self.child.terminate()
-            try:
-                self.child.wait(5)
-            except subprocess.TimeoutExpired:
-                self.child.kill()
-                self.child.wait()
-
-    def said(self, words: str) -> bool:
-        """Whether its log holds these words."""
-        return words.encode() in self.log.read_bytes()[self._log_begins :]
 
 
 class Farm:
     """Services and processes of one farm.
 
     Shape: `settings` are `CRW_*` values for every process; `start_worker` and
-    `start_scheduler` take more for one of them.
+    `start_scheduler` take more for one of them. `look_seconds` is how soon they look after
+    silent hosts and busy threads; None as the product does.
     """
 
-    def __init__(
-        self, directory: Path, postgres: Postgres, database_url: str, *, upgraded: bool = False, **settings: Any
-    ) -> None:
+    look_seconds: float | None = None
+
+    def __init__(self, directory: Path, postgres: Postgres, database_url: str, **settings: Any) -> None:
         self.directory = directory
         self.postgres = postgres
         self.database_url = database_url
-        if not upgraded:
-            upgrade(database_url)
         self.database = Database(database_url, process="test")
         self.valkey = Valkey(directory / "valkey")
         self.valkey.start()
@@ -124,18 +66,18 @@ class Farm:
         values = {"database_url": self.database_url, "broker_url": self.valkey.url, **self.settings, **more}
         return env | {f"CRW_{name.upper()}": str(value) for name, value in values.items()}
 
-    def start_worker(self, host: str = "h1", *, module: str = "tests.farm_worker", **settings: Any) -> Process:
+    def start_worker(self, host: str = "h1", *, role: str = "worker", **settings: Any) -> Process:
         """A worker host; its state directory is `state-<host>` unless told otherwise."""
         settings = {"host_name": host, "state_dir": self.directory / f"state-{host}", **settings}
-        return self._start(f"worker-{host}", module, settings)
+        return self._start(role, f"worker-{host}", settings)
 
-    def start_scheduler(self, name: str = "s1", *, module: str = "tests.farm_scheduler", **settings: Any) -> Process:
+    def start_scheduler(self, name: str = "s1", **settings: Any) -> Process:
         """A scheduler process."""
-        return self._start(f"scheduler-{name}", module, settings)
+        return self._start("scheduler", f"scheduler-{name}", settings)
 
-    def _start(self, name: str, module: str, settings: Mapping[str, Any]) -> Process:
-        env = self.env(**settings)
-        process = Process(name, [sys.executable, "-m", module], env, self.directory / f"{name}.log")
+    def _start(self, role: str, name: str, settings: Mapping[str, Any]) -> Process:
+        log = self.directory / f"{name}.log"
+        process = shared_nursery().fork(role, name, self.env(**settings), log, look_seconds=self.look_seconds)
         self.processes.append(process)
         return process
 
@@ -204,16 +146,11 @@ class Farm:
     def close(self) -> None:
         """Stop everything that was started."""
         for process in self.processes:
-            if process.alive:
-                process.child.send_signal(signal.SIGCONT)
-                process.child.terminate()
+            process.signal(signal.SIGCONT)
+            process.signal(signal.SIGTERM)
         end = time.monotonic() + 5
         for process in self.processes:
-            try:
-                process.child.wait(max(0.1, end - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.child.kill()
-                process.child.wait()
+            process.end(max(0.1, end - time.monotonic()))
         self.database.close()
         self.valkey.close()
         for host in self.directory.glob("state-*"):

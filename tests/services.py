@@ -4,32 +4,40 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import psycopg2
 import pytest
 
 from deploy.embedded import Postgres, Valkey
-from shared.journal.meta import upgrade
+from tests.databases import Databases, run_sql
 from tests.farm import Farm
 
 _numbers = itertools.count()
 
 
-def run_sql(server: Postgres, statement: str) -> None:
-    """One statement on the server's own database, outside any transaction."""
-    with closing(psycopg2.connect(host=str(server.sockets), user="postgres", dbname="postgres")) as connection:
-        connection.autocommit = True
-        connection.cursor().execute(statement)
+def fast_directory() -> Path | None:
+    """Memory, where there is enough of it: tests kill processes, and what a power cut does to a disk is not tested."""
+    memory = Path("/dev/shm")
+    return memory if memory.is_dir() and shutil.disk_usage(memory).free > 2 << 30 else None
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    """The session's PostgreSQL server."""
-    with Postgres(Path(tmp_path_factory.mktemp("postgres"))) as server:
-        yield server
+def postgres() -> Iterator[Postgres]:
+    """The session's PostgreSQL server, in memory if it can be: to drop a database waits a second for a disk."""
+    with tempfile.TemporaryDirectory(prefix="crw-test-", dir=fast_directory()) as directory:
+        os.chmod(directory, 0o755)  # the server may be another user's process
+        with Postgres(Path(directory) / "postgres") as server:
+            yield server
+
+
+@pytest.fixture(scope="session")
+def databases(postgres: Postgres) -> Databases:
+    """The session's databases with the journal's schema."""
+    return Databases(postgres)
 
 
 @pytest.fixture
@@ -42,10 +50,11 @@ def empty_database(postgres: Postgres) -> Iterator[str]:
 
 
 @pytest.fixture
-def fresh_database(empty_database: str) -> str:
-    """URL of a database with the journal's schema and nothing in it."""
-    upgrade(empty_database)
-    return empty_database
+def fresh_database(databases: Databases) -> Iterator[str]:
+    """URL of a database with the journal's schema and nothing in it, dropped after the test."""
+    name = f"t{os.getpid()}_{next(_numbers)}"
+    yield databases.make(name)
+    databases.drop(name)
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +72,7 @@ def valkey(valkey_server: Valkey) -> Valkey:
 
 
 @pytest.fixture
-def farm(tmp_path: Path, postgres: Postgres, empty_database: str) -> Iterator[Farm]:
+def farm(tmp_path: Path, postgres: Postgres, fresh_database: str) -> Iterator[Farm]:
     """A farm without processes yet: `start_worker`, `start_scheduler`; a lease is 2 s."""
-    with closing(Farm(tmp_path, postgres, empty_database)) as running:
+    with closing(Farm(tmp_path, postgres, fresh_database)) as running:
         yield running

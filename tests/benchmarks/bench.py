@@ -18,8 +18,8 @@ from typing import Any
 
 from deploy.embedded import Postgres, Valkey
 from shared.base.command import die_with_parent
+from tests.databases import Databases, run_sql
 from tests.farm import ROOT, Farm
-from tests.services import run_sql
 
 REPETITIONS = 5
 _numbers = itertools.count()
@@ -97,14 +97,13 @@ class Bench:
         self.peer_python = peer_python
         self.postgres = Postgres(directory / "postgres")
         self.postgres.start()
+        self._databases = Databases(self.postgres)
         self.valkey = Valkey(directory / "valkey-peer")
         self.valkey.start()
 
     def fresh_database(self) -> str:
-        """URL of a new, empty database."""
-        name = f"bench{next(_numbers)}"
-        run_sql(self.postgres, f"create database {name}")
-        return self.postgres.database_url(name)
+        """URL of a new database with the journal's schema."""
+        return self._databases.make(f"bench{next(_numbers)}")
 
     def farm(self, **settings: Any) -> Farm:
         """A farm with production's times on a database of its own; the caller closes it."""
@@ -123,7 +122,9 @@ class Bench:
 
     def dbos_peer(self) -> Peer:
         """DBOS in its own environment, on the same Postgres."""
-        url = self.fresh_database().replace("postgresql+psycopg2://", "postgresql://")
+        name = f"peer{next(_numbers)}"
+        run_sql(self.postgres, f"create database {name}")
+        url = self.postgres.database_url(name).replace("postgresql+psycopg2://", "postgresql://")
         script = str(ROOT / "tests" / "benchmarks" / "peer_dbos.py")
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         return Peer([self.peer_python, script, url], self.directory / "peer_dbos.log", env)

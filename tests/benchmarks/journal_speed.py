@@ -16,7 +16,6 @@ from shared.base.ids import call_id
 from shared.journal import read, runs
 from shared.journal.append import Claim, JournalWriter, RunLease
 from shared.journal.database import Database
-from shared.journal.meta import upgrade
 from shared.model.rows import NewCallRow
 from tests.benchmarks.bench import REPETITIONS, Bench, Figure, ratio
 from tests.journal_farm import Farm
@@ -89,7 +88,6 @@ def growth(bench: Bench) -> list[Figure]:
 @contextmanager
 def _journal(bench: Bench) -> Iterator[tuple[Farm, str]]:
     url = bench.fresh_database()
-    upgrade(url)
     with (
         closing(Database(url, process="bench", pool_size=WRITERS)) as database,
         closing(JournalWriter(database, host="h1")) as writer,

@@ -46,10 +46,10 @@ def _kib_a_call(farm: Farm) -> float:
     spec = {"hub": str(hub), "base": git(hub, "rev-parse", "main"), "roles": {"reviewer": role}}
     # The first call pays for what is loaded once: the App Server's client, the mirror, git.
     _wait_for_turns(farm, farm.submit(_FLOW, {"count": 1}, **spec), 1)
-    before = _own_bytes(worker.child.pid)
+    before = _own_bytes(worker.pid)
     run_id = farm.submit(_FLOW, {"count": CALLS}, **spec)
     _wait_for_turns(farm, run_id, CALLS)
-    after = _own_bytes(worker.child.pid)
+    after = _own_bytes(worker.pid)
     set_stop(farm.database, run_id, "cancel")
     return (after - before) / CALLS / 1024
 

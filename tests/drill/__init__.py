@@ -11,7 +11,4 @@ that none of them writes is reported as uncovered.
 What is looked at afterwards is not what the farm says of itself alone: the log of the
 fake host (or of the model's provider) says which frames arrived, the hub's refs which
 bytes are kept, the rows who had the right (`invariants`). `build/drill.json` is the report.
-
-Processes are forked from one that has everything imported already (`nursery`): a cell
-starts four to six of them.
 """

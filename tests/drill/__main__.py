@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.drill.cells import Cell, boundaries, choose_movable, choose_real, make_cells, thin_out, written_words
-from tests.drill.nursery import ROOT
 from tests.drill.outcome import Outcome
 from tests.drill.run import run_cell
 from tests.drill.scenarios import make_scenarios
 from tests.drill.stage import Stage
+from tests.nursery import ROOT
+from tests.services import fast_directory
 
 REPORT = ROOT / "build" / "drill.json"
 AT_LEAST = 200
@@ -52,7 +53,7 @@ def main() -> int:
         cells = [cell for cell in cells if any(fnmatch.fnmatch(cell.name, pattern) for pattern in asked.only)]
     cells = thin_out(cells, asked.cells or len(cells))
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="crw-drill-", dir=_fast_directory()) as directory:
+    with tempfile.TemporaryDirectory(prefix="crw-drill-", dir=fast_directory()) as directory:
         with closing(Stage(Path(directory))) as stage:
             outcomes = run_cells(stage, cells, asked.at_once, elsewhere=elsewhere)
             sample = [] if elsewhere else choose_real(cells, asked.real)
@@ -65,12 +66,6 @@ def main() -> int:
     where.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(json.dumps({name: value for name, value in report.items() if name != "failed"}))
     return 0 if report["ok"] else 1
-
-
-def _fast_directory() -> Path | None:
-    """Memory, where there is enough of it: what a power cut does to a disk is not drilled here."""
-    memory = Path("/dev/shm")
-    return memory if memory.is_dir() and shutil.disk_usage(memory).free > 2 << 30 else None
 
 
 def run_cells(

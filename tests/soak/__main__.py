@@ -16,11 +16,11 @@ from deploy.embedded import Postgres
 from shared.base.canonical import digest_json
 from shared.base.errors import StoreError
 from shared.journal.runs import run_state
+from tests.databases import Databases
 from tests.drill.invariants import Findings, check_invariants
 from tests.drill.sides import ROLES, FakeSide
 from tests.farm import ROOT, Farm
 from tests.repositories import git, make_bare_hub
-from tests.services import run_sql
 from tests.soak.faults import Faults
 from tests.soak.load import SCRIPT, Load
 from tests.soak.recovery import Recoveries, sum_up
@@ -63,9 +63,8 @@ class Soak:
 
     def __enter__(self) -> Soak:
         postgres = self._stack.enter_context(Postgres(self._directory / "postgres"))
-        run_sql(postgres, "create database soak")
         settings = {"worker_crash_limit": _CRASH_LIMIT, "log_level": "info"}
-        farm = Farm(self._directory, postgres, postgres.database_url("soak"), **settings)
+        farm = Farm(self._directory, postgres, Databases(postgres).make("soak"), **settings)
         self._farm = self._stack.enter_context(closing(farm))
         self._sides = {host: FakeSide(self._directory / host) for host in HOSTS}
         self._troupe = Troupe(self._farm, self._sides)

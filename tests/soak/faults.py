@@ -12,9 +12,9 @@ import psutil
 import psycopg2
 
 from shared.base.errors import StoreError
+from tests.databases import run_sql
 from tests.drill.stage import app_servers_of
 from tests.farm import LEASE_SECONDS
-from tests.services import run_sql
 from tests.soak.recovery import Recoveries, Struck
 from tests.soak.troupe import HOSTS, SCHEDULERS, Troupe
 
@@ -83,7 +83,7 @@ class Faults:
 
     def _app_server(self) -> Struck | None:
         def kill(name: str) -> None:
-            for server in app_servers_of(self._troupe.running[name].child.pid):
+            for server in app_servers_of(self._troupe.running[name].pid):
                 with suppress(psutil.NoSuchProcess):
                     server.kill()
 

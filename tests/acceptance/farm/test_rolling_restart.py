@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from pathlib import Path
 
 import pytest
@@ -104,8 +105,8 @@ def test_a_cancel_is_heard_by_a_worker_that_drains(farm: Farm, tmp_path: Path):
     args = {"prompts": [[prompt({"hang": True})]], "steps": 1}
     run_id = farm.submit(LOAD, args, **agent_spec(hub))
     wait_until(lambda: farm.call_rows(run_id, "user_message_seen"), 30, "a turn")
-    worker.child.terminate()
+    worker.signal(signal.SIGTERM)
     wait_until(lambda: worker.said('"stopping"'), 10, "the drain to begin")
     assert cancel(farm, run_id).wait(40) == 0
     check_cancelled(farm, run_id)
-    assert worker.child.wait(20) == 0
+    assert worker.wait(20) == 0

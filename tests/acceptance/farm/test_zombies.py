@@ -110,11 +110,11 @@ def test_a_worker_that_wakes_up_after_its_lease_adds_no_turn_and_no_row(farm: Fa
     frozen = farm.start_worker("h1", stop_at=point, **settings)
     farm.wait_up(farm.start_scheduler(), frozen, deadline_seconds=60)
     run_id = farm.submit(AGENT, {"prompt": prompt(say("done"))}, **agent_spec(hub))
-    wait_until(lambda: farm.processes and is_frozen(frozen.child.pid), 60, f"the worker to freeze {point}")
+    wait_until(lambda: farm.processes and is_frozen(frozen.pid), 60, f"the worker to freeze {point}")
     wait_until(lambda: farm.database.fetch("select 1 from call_claims where state = 'stranded'", {}), 30, "its burial")
     rows = farm.rows(run_id)
     frozen.signal(signal.SIGCONT)
-    assert frozen.child.wait(20) == 3, "it was declared dead and ends"
+    assert frozen.wait(20) == 3, "it was declared dead and ends"
     assert farm.rows(run_id) == rows
     assert not fake.requests("turn/start")
 

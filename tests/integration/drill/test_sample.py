@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from deploy.embedded import Postgres
+from tests.databases import Databases
 from tests.drill.cells import Boundary, Cell, Fault
 from tests.drill.run import run_cell
 from tests.drill.stage import Stage
@@ -28,8 +29,8 @@ SAMPLE = [
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres) -> Iterator[Stage]:
-    with closing(Stage(Path(tmp_path_factory.mktemp("drill")), postgres)) as made:
+def stage(tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, databases: Databases) -> Iterator[Stage]:
+    with closing(Stage(Path(tmp_path_factory.mktemp("drill")), postgres, databases)) as made:
         yield made
 
 

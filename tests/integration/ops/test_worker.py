@@ -47,7 +47,7 @@ def end_of(run: ScriptedRun, call: str) -> CallRow:
 
 @pytest.mark.req("O01", "O02", "O15", "O17")
 def test_a_verify_is_announced_run_and_its_log_kept(farm: Farm, hub: Path) -> None:
-    farm.wait_up(farm.start_worker("h1", module="workers.app"))
+    farm.wait_up(farm.start_worker("h1"))
     with closing(ScriptedRun(farm, **spec(hub))) as run:
         head = head_of(run, hub)
         end = end_of(run, run.open(kind="verify", head=head, command="cat lane.txt; exit 1"))
@@ -62,14 +62,14 @@ def test_a_verify_is_announced_run_and_its_log_kept(farm: Farm, hub: Path) -> No
 def test_an_integrate_killed_after_its_push_is_taken_up_by_the_next_worker_and_merges_once(
     farm: Farm, hub: Path
 ) -> None:
-    doomed = farm.start_worker("h1", module="workers.app", crash_at="after:push")
+    doomed = farm.start_worker("h1", crash_at="after:push")
     farm.wait_up(doomed)
     with closing(ScriptedRun(farm, **spec(hub))) as run:
         call = run.open(kind="integrate", heads={"n": head_of(run, hub)})
         wait_until(lambda: not doomed.alive, END_SECONDS, "the worker's death")
         target = f"refs/heads/crw/{run.run_id}"
         pushed = git(hub, "rev-parse", target)
-        farm.wait_up(farm.start_worker("h1", module="workers.app"))
+        farm.wait_up(farm.start_worker("h1"))
         end = end_of(run, call)
         assert end.event == "completed" and json.loads(end.result or b"")["commit"] == pushed
         assert git(hub, "rev-parse", target) == pushed

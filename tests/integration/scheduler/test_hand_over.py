@@ -19,8 +19,8 @@ async def main(flow, args):
 
 @pytest.mark.req("RULE36")
 @pytest.mark.timeout(90)
-def test_a_wide_run_does_not_bury_another_run_s_calls(postgres: Postgres, empty_database: str, tmp_path: Path):
-    with closing(Farm(tmp_path, postgres, empty_database, calls_at_once=4)) as real:
+def test_a_wide_run_does_not_bury_another_run_s_calls(postgres: Postgres, fresh_database: str, tmp_path: Path):
+    with closing(Farm(tmp_path, postgres, fresh_database, calls_at_once=4)) as real:
         real.wait_up(real.start_scheduler(), real.start_worker("h1", concurrency=2))
         wide = real.submit(WIDE, {"count": 120, "seconds": 0.1})
         wait_until(lambda: len(real.call_rows(wide, "completed")) >= 4, 20, "the wide run to be at work")

@@ -57,7 +57,7 @@ def test_a_call_whose_message_was_lost_is_found_by_asking(farm: Farm):
 
 
 def test_an_op_that_the_worker_does_not_know_is_refused(farm: Farm):
-    farm.wait_up(farm.start_worker("h1", module="workers.app"))
+    farm.wait_up(farm.start_worker("h1", role="bare_worker"))
     with closing(ScriptedRun(farm)) as run:
         call = run.open()
         end = wait_until(lambda: run.end_of(call), 10, "the call's end")
@@ -76,7 +76,7 @@ def test_an_op_s_bad_argument_is_refused_with_its_sentence(farm: Farm):
 def test_a_second_worker_on_one_state_directory_ends_with_status_2(farm: Farm):
     farm.wait_up(farm.start_worker("h1"))
     second = farm.start_worker("h2", state_dir=farm.directory / "state-h1")
-    assert second.child.wait(20) == 2
+    assert second.wait(20) == 2
     assert second.said("in use by the worker of host h1")
 
 
@@ -84,7 +84,7 @@ def test_a_second_worker_on_one_state_directory_ends_with_status_2(farm: Farm):
 def test_a_host_name_of_another_state_directory_ends_with_status_2(farm: Farm):
     farm.wait_up(farm.start_worker("h1"))
     second = farm.start_worker("h1", state_dir=farm.directory / "state-other")
-    assert second.child.wait(20) == 2
+    assert second.wait(20) == 2
     assert second.said("belongs to another state directory")
 
 
@@ -92,14 +92,14 @@ def test_a_host_name_of_another_state_directory_ends_with_status_2(farm: Farm):
 def test_a_state_directory_that_agents_could_write_to_ends_with_status_2_and_the_mend(farm: Farm):
     opened = {"sandbox_workspace_write": {"writable_roots": [str(farm.directory)]}}
     worker = farm.start_worker("h1", codex__config=json.dumps(opened))
-    assert worker.child.wait(20) == 2
+    assert worker.wait(20) == 2
     assert worker.said("which a writing agent's sandbox opens; move it away with CRW_STATE_DIR")
     assert not (farm.directory / "state-h1").exists()
 
 
 def test_too_little_disk_ends_with_status_2(farm: Farm):
     worker = farm.start_worker("h1", min_free_bytes=1 << 60)
-    assert worker.child.wait(20) == 2
+    assert worker.wait(20) == 2
     assert worker.said("MiB free and needs")
 
 
@@ -111,7 +111,7 @@ def test_a_worker_that_was_declared_dead_ends_itself(farm: Farm):
     silent = wait_until(lambda: hosts.suspects(farm.database), 10, "its lease to run out")
     hosts.bury(farm.database, silent[0].worker_id, silent[0].beat)
     worker.signal(signal.SIGCONT)
-    assert worker.child.wait(15) == 3
+    assert worker.wait(15) == 3
     assert worker.said("declared_dead")
 
 
