@@ -174,8 +174,9 @@ class _CellRun:
     def _step(self) -> bool:
         """One look; whether the run has ended."""
         self._cancel_if_due()
-        self._strike_if_due()
-        if self._scenario.lose_scheduler_at is not None and not self._mishaps.lost and self._scheduler.stopped:
+        if self._scenario.lose_scheduler_at is None or self._mishaps.lost:
+            self._strike_if_due()
+        elif self._scheduler.stopped:
             self._scheduler.kill()
             if self._scenario.lose_host_too:
                 self._worker.kill()

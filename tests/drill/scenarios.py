@@ -50,8 +50,8 @@ class Scenario:
         return bool(self.lose_host_at or self.lose_scheduler_at or self.recover or self.tamper)
 
 
-# These flows write one line where they can be taken over.
-_AT_ITS_LOG = "after:log"
+# These flows write one line where they can be taken over; it may be committed together with the end of the run.
+_AT_ITS_LOG = "before:log"
 _OF_TURNS = frozenset({
     "started", "phase", "log", "placed", "thread_requested", "thread_started", "turn_requested", "turn_started",
     "user_message_seen", "turn_ended",
