@@ -26,6 +26,23 @@ def parse_text(value: Any) -> str:
     return value
 
 
+def parse_command(value: Any) -> str:
+    """A text that a command line can hold.
+
+    Raises:
+        ValueError: it is no text, or has half a character in it.
+    """
+    text = parse_text(value)
+    _refuse_surrogates(text)
+    return text
+
+
+def _refuse_surrogates(text: str) -> None:
+    # A model can write half a character in JSON.
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("has half a character in it (a lone surrogate), which no command can be given")
+
+
 def parse_commit(value: Any) -> str:
     """A commit as a script may name it: the full hexadecimal id, so that the same words mean the same commit later.
 
@@ -40,7 +57,7 @@ def parse_commit(value: Any) -> str:
 def parse_branch(value: Any) -> str:
     """The name of a branch."""
     # What git would refuse later in a worker is refused here, at the script's line.
-    text = parse_text(value)
+    text = parse_command(value)
     parts = text.split("/")
     bad = re.search(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//", text) or text == "@" or text.startswith(("-", "refs/"))
     if bad or text.endswith((".", "/")) or any(part.startswith(".") or part.endswith(".lock") for part in parts):
@@ -55,6 +72,7 @@ def parse_regions(value: Any) -> list[str]:
     for path in value:
         if not isinstance(path, str) or not path or path.startswith("/") or "\0" in path or ".." in path.split("/"):
             raise ValueError("is a list of paths inside the repository")
+        _refuse_surrogates(path)
     return list(value)
 
 

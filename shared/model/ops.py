@@ -17,6 +17,7 @@ from shared.base.errors import FlowError
 from shared.base.ids import parse_node_id
 from shared.model.op_arguments import (
     parse_branch,
+    parse_command,
     parse_commit,
     parse_heads,
     parse_regions,
@@ -86,7 +87,7 @@ OPS: dict[str, OpShape] = {
             "verify",
             {
                 "head": Argument(parse_commit, required=True),
-                "command": Argument(parse_text, required=True),
+                "command": Argument(parse_command, required=True),
                 "node": _optional_node,
                 "profile": Argument(parse_text),
             },

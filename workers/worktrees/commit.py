@@ -40,7 +40,8 @@ def with_trailers(message: str, run_id: str, call_id: str, request_id: str) -> s
 def make_commit(git: Git, repository: Path, tree: str, parents: Sequence[str], message: str, stamp: Stamp) -> str:
     """Write a commit object; nothing points to it yet."""
     arguments = [word for parent in parents for word in ("-p", parent)]
-    text = message.encode("utf-8", "surrogateescape")
+    # A model can write half a character in JSON; no row can fail for what it wrote.
+    text = message.encode("utf-8", "replace")
     return git.run(repository, "commit-tree", tree, *arguments, "-F", "-", input=text, env=stamp.environment()).line
 
 
