@@ -124,13 +124,16 @@ def test_cancel_ends_a_run_whose_command_is_running(user: User, farm: Farm):
 
 
 def test_ctrl_c_stops_watching_and_not_the_run(user: User, farm: Farm):
-    run = user.crw(*user.start({"long": "sleep 4"})).stdout.split()[0]
+    gate = farm.directory / "may-end"
+    waits = f"while [ ! -e {gate} ]; do sleep 0.1; done"
+    run = user.crw(*user.start({"long": waits})).stdout.split()[0]
     argv = user.argv("flow", "watch", run)
     watching = subprocess.Popen(argv, cwd=user.place, env=user.env, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     assert watching.stdout is not None and watching.stdout.readline()
     watching.send_signal(signal.SIGINT)
     _, said = watching.communicate(timeout=20)
     assert watching.returncode == 130 and b"Traceback" not in said and b"the run goes on" in said
+    gate.touch()
     assert farm.wait_finished(run).data["status"] == "completed"
 
 
