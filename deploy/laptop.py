@@ -26,7 +26,7 @@ from deploy.restarts import Restarts
 from deploy.server import Server
 from shared.base.errors import UsageError
 from shared.base.settings import FlowerSettings
-from shared.journal.meta import upgrade
+from shared.journal.upgrading import upgrade
 
 DATABASE = "crw"
 # Until the processes hold their leases; a loaded machine takes its time to import.

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg2
 
 from deploy.embedded import Postgres
-from shared.journal.meta import upgrade
+from shared.journal.upgrading import upgrade
 
 _TEMPLATE = "crw_template"
 _SETTINGS = f"""

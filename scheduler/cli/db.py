@@ -13,7 +13,7 @@ from shared.base.log import mask_url
 from shared.base.settings import load_settings
 from shared.journal.history import accept_history
 from shared.journal.meta import SCHEMA_VERSION
-from shared.journal.meta import upgrade as upgrade_schema
+from shared.journal.upgrading import upgrade as upgrade_schema
 
 _url_option = click.option(
     "--url", metavar="URL", help="The owner's URL; default: settings admin_database_url, then database_url."

