@@ -88,8 +88,9 @@ def _register(connection: Connection, identity: Identity) -> list[Freed]:
     host = connection.execute(farm.host_to_register(), values).one()
     if host.host_id != identity.host_id:
         raise UsageError(
-            f"the host name {identity.host} belongs to another state directory; "
-            "set CRW_HOST_NAME to a name of its own, or CRW_STATE_DIR to the host's own directory",
+            f"the host name {identity.host} belongs to another state directory; set CRW_HOST_NAME to a name of its "
+            "own, or CRW_STATE_DIR to the host's own directory; if that one is gone, give it up with "
+            f"'crw host lost {identity.host}' and start again",
             host=identity.host,
         )
     if identity.account is not None:

@@ -26,6 +26,7 @@ __all__ = [
     "hosts_of_run",
     "load_answer",
     "open_questions",
+    "workers_of_other_homes",
 ]
 
 RECOVER = "recover"
@@ -115,6 +116,16 @@ def host_standing(database: Database, host: str, worker_id: str | None = None) -
         with database.statement() as connection:
             row = connection.execute(asking.host_standing(), {"host": host, "worker": worker_id}).first()
             return HostStanding(**row._mapping) if row else None
+
+    return retrying(read)
+
+
+def workers_of_other_homes(database: Database, host: str) -> frozenset[str]:
+    """The workers of a host's name that had another home than it has now: what they made went with that home."""
+
+    def read() -> frozenset[str]:
+        with database.statement() as connection:
+            return frozenset(connection.execute(asking.workers_of_other_homes(), {"host": host}).scalars())
 
     return retrying(read)
 

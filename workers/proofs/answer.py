@@ -14,7 +14,7 @@ from typing import Any
 from shared.base.errors import CrwError, GitError, StoreError, WorktreeError
 from shared.base.log import get_logger
 from shared.hub.refs import read_refs
-from shared.journal import read, runs
+from shared.journal import questions, read, runs
 from shared.journal.questions import Question
 from shared.model.proof import HOST_LOST, THREAD_ACTIVE, Answer, HeldState, NodeState, Verdict, judge_integrate
 from shared.model.rows import CallRow
@@ -50,9 +50,11 @@ def answer_proofs(worker: Worker, question: Question) -> dict[str, Any]:
     def load(after: int) -> Sequence[CallRow]:
         return read.load_effects(worker.database, question.run_id, after)
 
-    answer = prove(
-        worker.mirrors, hub, question.run_id, worker.host, load, lambda thread: _thread_status(worker, thread)
-    )
+    def status(thread: str) -> str | None:
+        return _thread_status(worker, thread)
+
+    strangers = questions.workers_of_other_homes(worker.database, worker.host)
+    answer = prove(worker.mirrors, hub, question.run_id, worker.host, load, status, strangers)
     log.info(
         "proofs", run=question.run_id, nodes=len(answer.nodes), unproven=len(answer.verdicts), held=len(answer.held)
     )
@@ -60,12 +62,14 @@ def answer_proofs(worker: Worker, question: Question) -> dict[str, Any]:
 
 
 def prove(
-    mirrors: Mirrors, hub: str, run_id: str, host: str, load: Callable[[int], Sequence[CallRow]], status: ThreadStatus
-) -> Answer:
+    mirrors: Mirrors, hub: str, run_id: str, host: str, load: Callable[[int], Sequence[CallRow]], status: ThreadStatus,
+    strangers: Container[str] = (),
+) -> Answer:  # fmt: skip
     """The answer for the nodes whose worktree is on `host`, and the integrations that ran there.
 
     Args:
         load: the effect rows of the run behind a seq.
+        strangers: the workers of the host's name that had another home.
     """
     nodes: dict[str, _Judged] = {}
     rows: list[CallRow] = []
@@ -77,7 +81,7 @@ def prove(
         touched = {row.node_id for row in new if row.node_id is not None}
         nodes = {node: judged for node, judged in nodes.items() if node not in touched}
         records = [record for record in read_nodes(rows_of(rows, touched)).values() if is_on(record, host)]
-        facts = gather(mirrors, hub, run_id, records)
+        facts = gather(mirrors, hub, run_id, records, strangers)
         nodes |= {record.node: _judge(record, facts, status) for record in records}
         if not new:
             break

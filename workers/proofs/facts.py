@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,13 +46,19 @@ class RunFacts:
     held: Mapping[str, Seen]
 
 
-def gather(mirrors: Mirrors, hub: str, run_id: str, records: Iterable[NodeRecord]) -> RunFacts:
-    """Look at the worktrees of nodes whose current worktree is on this host."""
+def gather(
+    mirrors: Mirrors, hub: str, run_id: str, records: Iterable[NodeRecord], strangers: Container[str] = ()
+) -> RunFacts:
+    """Look at the worktrees of nodes whose current worktree is on this host.
+
+    Args:
+        strangers: the workers of this host's name that had another home: what they made is not here, whatever its path.
+    """
     git, mirror = mirrors.git, mirrors.path_of(hub)
     asked = {record.node: record for record in records if record.current is not None}
     heads = read_heads(git, mirror)
     home = os.path.realpath(mirrors.state_dir)
-    nodes = {node: _with_head(record, heads, home) for node, record in asked.items()}
+    nodes = {node: _with_head(record, heads, home, strangers) for node, record in asked.items()}
     for node, facts in nodes.items():
         nodes[node] = _explain_head(git, mirror, asked[node], facts)
     homeless = [node for node, facts in nodes.items() if facts.head is None]
@@ -129,11 +135,11 @@ def _on_branches(git: Git, mirror: Path, commits: set[str]) -> set[str]:
     return present.difference(listed) if present else present
 
 
-def _with_head(record: NodeRecord, heads: Mapping[str, str], home: str) -> NodeFacts:
+def _with_head(record: NodeRecord, heads: Mapping[str, str], home: str, strangers: Container[str]) -> NodeFacts:
     current = record.current
     assert current is not None
     path = os.path.realpath(current.path)
-    if not is_within(home, path):
+    if current.worker in strangers or not is_within(home, path):
         return NodeFacts(given_up=True)
     # git remembers a worktree whose directory is gone.
     if not os.path.lexists(os.path.join(current.path, ".git")):

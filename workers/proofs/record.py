@@ -76,7 +76,10 @@ class Made:
 
 @dataclass(frozen=True)
 class Worktree:
-    """A worktree of the node, fresh or restored. Shape: `start` its commit; `began_as` the tree it was made with."""
+    """A worktree of the node, fresh or restored.
+
+    Shape: `start` its commit; `began_as` the tree it was made with; `worker` who made it, None where no row says so.
+    """
 
     seq: int
     kind: str
@@ -84,6 +87,7 @@ class Worktree:
     start: str
     host: str | None
     began_as: str | None
+    worker: str | None = None
 
 
 @dataclass
@@ -202,6 +206,7 @@ def _worktree(row: CallRow) -> Worktree:
         start=str(row.start_commit),
         host=row.host,
         began_as=row.snapshot_digest,
+        worker=row.detail.get("worker_id"),
     )
 
 

@@ -95,6 +95,14 @@ def hosts_of_run() -> TextClause:
     return text("select distinct host from node_placements where run_id = :run and host is not null order by host")
 
 
+# Locks nothing. A home that was lost or wiped is another one, whatever path it had.
+def workers_of_other_homes() -> TextClause:
+    """The workers a host's name has had in other homes than the one it has now."""
+    return text("""
+        select w.worker_id from farm_workers w join farm_hosts h on h.host = w.host
+        where h.host = :host and w.home_id is distinct from h.home_id""")
+
+
 # Locks nothing.
 def host_standing() -> TextClause:
     """Whether a host was given up, whether its worker lives, and whether its home is another than a worker's was."""

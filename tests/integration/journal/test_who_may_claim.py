@@ -43,7 +43,7 @@ def test_a_worker_is_not_granted_a_run_of_a_newer_format(farm: Farm) -> None:
 @pytest.mark.req("RULE5", "RULE6", "RULE43")
 def test_names_directories_and_logins_that_collide_are_refused_with_a_sentence(farm: Farm) -> None:
     farm.new_worker("h1", account="a")
-    with pytest.raises(UsageError, match="another state directory"):
+    with pytest.raises(UsageError, match=r"another state directory.*if that one is gone.*'crw host lost h1'"):
         farm.new_worker("h1", host_id="cloned")
     with pytest.raises(UsageError, match=r"login .* host h1"):
         farm.new_worker("h2", account="a")
