@@ -11,6 +11,7 @@ import click
 from scheduler.cli.options import RunArgument, json_option
 from scheduler.cli.output import record, say
 from scheduler.client import Farm
+from scheduler.given_up import settle_given_up, was_given_up
 from shared.base.errors import UsageError
 from shared.base.ids import RunId, is_call_id
 from shared.journal import questions
@@ -43,8 +44,10 @@ def command(call: str, run: RunId | None, seconds: float, as_json: bool) -> int:
 
     The host that worked on it reads the thread back. What it can prove ends the
     call: with its answer, or held, so that a resume of the run goes on with it.
-    Nothing is sent to a model. The run must have ended or be paused.
-    Exit status 0 when the outcome is proven, 1 when it is not, 2 when there is no such unknown call.
+    Nothing is sent to a model. The run must have ended or be paused. A call of a host
+    that was given up is taken back where a second run can be no second effect: a resume
+    does it again.
+    Exit status 0 when the call is settled so, 1 when it is not, 2 when there is no such unknown call.
 
     \b
     crw flow recover CALL
@@ -56,12 +59,16 @@ def command(call: str, run: RunId | None, seconds: float, as_json: bool) -> int:
         farm.check_database()
         rows = _unknown_rows(farm, call, run)
         host = _host_of(farm, rows)
-        found = _not_asked(host) or _ask(farm, host.host, rows[0].run_id, call, seconds)
+        if was_given_up(farm.database, host.host, rows):
+            found = settle_given_up(farm.database, host.host, rows)
+        else:
+            found = _ask(farm, host.host, rows[0].run_id, call, seconds)
     if as_json:
         record({"call": call, "run": rows[0].run_id, "host": host.host, **found})
     elif found["proven"]:
         reason = f" ({found['reason']})" if found.get("reason") else ""
-        say(f"call {call} {found['status']}{reason}")
+        sentence = f": {found['sentence']}" if found.get("sentence") else ""
+        say(f"call {call} {found['status']}{reason}{sentence}")
     else:
         say(f"call {call} stays unknown ({found['reason']}): {found['sentence']}")
     return 0 if found["proven"] else 1
@@ -105,20 +112,15 @@ def _host_of(farm: Farm, rows: Sequence[CallRow]) -> HostState:
     return found
 
 
-def _not_asked(host: HostState) -> dict[str, Any] | None:
-    """What is said of a host that cannot be asked any more."""
-    if host.state != "lost":
-        return None
-    sentence = f"host {host.host} is lost, and only there can it be looked up"
-    return {"proven": False, "reason": "host_lost", "sentence": sentence}
-
-
 def _ask(farm: Farm, host: str, run: str, call: str, seconds: float) -> dict[str, Any]:
     question = questions.ask(farm.database, host, questions.RECOVER, run, call)
     end = time.monotonic() + seconds
     while (found := questions.load_answer(farm.database, question)) is None:
         if time.monotonic() > end:
-            sentence = f"host {host} has not answered yet; it does when it is up ('crw host ls')"
+            sentence = (
+                f"host {host} has not answered yet; it does when it is up ('crw host ls'). If it never is again, "
+                f"give it up with 'crw host lost {host}' and recover the call once more"
+            )
             return {"proven": False, "reason": "host_silent", "sentence": sentence}
         time.sleep(_LOOK_SECONDS)
     return found

@@ -91,6 +91,34 @@ def write_recovery(
     retrying(write)
 
 
+def write_given_up(database: Database, claim: Claim, host: str, worker_id: str | None, facts: dict[str, Any]) -> None:
+    """Take back a call that ended unknown on a host that was given up since: a resume of its run does it again.
+
+    Args:
+        claim: the call as it ended unknown, from `load_claim`.
+        host, worker_id: who worked on it.
+        facts: the detail of the row.
+
+    Writes: `superseded`, in the attempt that ended unknown.
+
+    Raises:
+        NotRecovered: nothing was written.
+    """
+    encoded = encode(CallRows(claim, (NewCallRow("superseded", facts, role=claim.role, label=claim.label),)))
+
+    def write() -> None:
+        with database.transaction() as connection:
+            if connection.execute(asking.host_given_up(), {"host": host, "worker": worker_id}).first() is None:
+                raise NotRecovered(f"host {host} is back with what it had; recover the call again, to look it up there")
+            first = _lock_ended(connection, claim).next_seq
+            if connection.execute(asking.taken_back(), {"call": claim.call_id, "attempt": claim.attempt}).first():
+                return  # by another command, or an earlier try whose answer was lost
+            _insert(connection, encoded, first, None)
+            connection.execute(asking.count_rows(), {"rows": encoded.size, "run": claim.run_id})
+
+    retrying(write)
+
+
 def _cut(connection: Connection | None = None) -> None:
     if connection is not None:
         connection.invalidate()
@@ -101,7 +129,7 @@ def _cut(connection: Connection | None = None) -> None:
 _COLUMNS = {"run": "run_id", "call": "call_id", "node": "node_id", "request": "request_id", "detail": "detail_json"}
 
 
-def _insert(connection: Connection, encoded: Encoded, first: int, host: str) -> None:
+def _insert(connection: Connection, encoded: Encoded, first: int, host: str | None) -> None:
     for number, row in enumerate(encoded.rows):
         values = {_COLUMNS.get(name, name): value for name, value in row.items()}
         connection.execute(
@@ -124,6 +152,14 @@ def _lock(connection: Connection, worker_id: str, claim: Claim, cleaned_at: date
     """Lock worker, claim and run, in that order; the run's next number."""
     if connection.execute(asking.worker_to_recover(), {"worker": worker_id}).first() is None:
         raise NotRecovered("this worker was declared dead")
+    run = _lock_ended(connection, claim)
+    if run.cleaned_at != cleaned_at:
+        raise NotRecovered(f"what run {claim.run_id} left was removed while the call was looked up; recover it again")
+    return int(run.next_seq)
+
+
+def _lock_ended(connection: Connection, claim: Claim) -> Any:
+    """Lock the claim of a call that has ended, and its run that nobody drives; the run's next number and last clean."""
     right = {"call": claim.call_id, "attempt": claim.attempt}
     if connection.execute(asking.claim_to_recover(), right).first() is None:
         raise NotRecovered(f"call {claim.call_id} has gone on meanwhile")
@@ -132,6 +168,4 @@ def _lock(connection: Connection, worker_id: str, claim: Claim, cleaned_at: date
     run = connection.execute(asking.run_to_recover(), {"run": claim.run_id}).first()
     if run is None:
         raise NotRecovered(f"run {claim.run_id} is being driven; recover the call when it has ended")
-    if run.cleaned_at != cleaned_at:
-        raise NotRecovered(f"what run {claim.run_id} left was removed while the call was looked up; recover it again")
-    return int(run.next_seq)
+    return run

@@ -51,6 +51,15 @@ def worker_to_recover() -> TextClause:
         select worker_id from farm_workers where worker_id = :worker and state in ('up', 'draining') for share""")
 
 
+# Locks: the host's row FOR SHARE, first: it does not come back with what it had while this is written.
+def host_given_up() -> TextClause:
+    """Lock a host that was given up since a worker of it: it is lost, or its name has another home now."""
+    return text("""
+        select h.host from farm_hosts h where h.host = :host and (h.state = 'lost' or exists (
+          select 1 from farm_workers w where w.worker_id = :worker and w.host = h.host
+            and w.home_id is distinct from h.home_id)) for share of h""")
+
+
 # Locks: the claim; attempt and fence in the WHERE of the locking statement.
 def claim_to_recover() -> TextClause:
     """Lock the claim of a call that ended at this attempt."""
@@ -58,6 +67,13 @@ def claim_to_recover() -> TextClause:
         select call_id, request_id, run_id, node_id, kind, effect, path, position, attempt, fence, role, label,
           sent, sent_host, crashes, deadline_seconds
         from call_claims where call_id = :call and state = 'ended' and attempt = :attempt for no key update""")
+
+
+# Locks nothing.
+def taken_back() -> TextClause:
+    """Whether this attempt of a call was superseded."""
+    return text("""
+        select seq from flow_calls where call_id = :call and attempt = :attempt and event = 'superseded'""")
 
 
 # Locks: the run's row. A run that a scheduler drives, or may take at any moment, has the right to its rows.

@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shared.journal import questions
+from scheduler import guarding
+from shared.hub.refs import guard_ref
+from shared.journal import questions, read
 from shared.journal.append import CallRows, OpenCall, RunLease, RunRows
 from shared.journal.database import Database
 from shared.model.call_state import RECOVERY_HOLD
+from shared.model.roles import Role
 from shared.model.rows import NewCallRow
 from tests.integration.cli.conftest import Crw
 from tests.journal_farm import Farm
+from tests.repositories import git
 from tests.waiting import wait_until
 
 AGENT = {"prompt": "x", "schema": None, "role": "executor", "pair": ["m", "low"], "context": {"kind": "fresh"}}
 
 
-def open_unknown(journal: Farm, worker: str, event: str = "outcome_unknown") -> tuple[RunLease, OpenCall]:
-    lease = journal.new_run()
-    call = journal.open(lease, kind="agent", effect="executor", node="n1", prepared=NewCallRow("prepared", AGENT))
+def open_unknown(
+    journal: Farm,
+    worker: str,
+    event: str = "outcome_unknown",
+    *,
+    detail: dict[str, Any] | None = None,
+    also: NewCallRow | None = None,
+    **spec: Any,
+) -> tuple[RunLease, OpenCall]:
+    lease = journal.new_run(**spec)
+    call = journal.open(
+        lease, kind="agent", effect="executor", node="n1", prepared=NewCallRow("prepared", AGENT, role="executor")
+    )
     claim = journal.claim(worker, call)
-    asked = NewCallRow("turn_requested", {}, thread_id="th", operation=f"{call.call_id}/t1")
+    asked = NewCallRow("turn_requested", detail or {}, thread_id="th", operation=f"{call.call_id}/t1")
     end = NewCallRow(event, {"reason": "thread_busy"})
-    journal.writer.submit(CallRows(claim, (asked,))).result()
+    journal.writer.submit(CallRows(claim, (asked, also) if also else (asked,))).result()
     journal.writer.submit(CallRows(claim, (end,))).result()
     return lease, call
 
@@ -102,14 +117,61 @@ def test_what_cannot_be_recovered_exits_with_2_and_asks_nobody(crw: Crw, journal
     assert questions.open_questions(database, "h1") == []
 
 
-@pytest.mark.req("R50")
-def test_a_lost_host_is_not_waited_for(crw: Crw, journal: Farm, database: Database) -> None:
+@pytest.mark.req("R50", "RULE19")
+def test_a_call_of_a_host_that_was_given_up_is_taken_back_where_it_may_run_again(
+    crw: Crw, journal: Farm, database: Database
+) -> None:
     lease, call = open_unknown(journal, journal.new_worker())
     finish(journal, lease)
-    with database.statement() as connection:
-        connection.exec_driver_sql("update farm_hosts set state = 'lost' where host = 'h1'")
+    said = crw("flow", "recover", call.call_id, "--wait", "0")
+    assert said.status == 1 and "'crw host lost h1' and recover the call once more" in said.out
+    assert crw("host", "lost", "h1", "--yes").status == 0
     said = crw("flow", "recover", call.call_id)
-    assert said.status == 1 and "host h1 is lost" in said.out
+    words = f"call {call.call_id} superseded (host_lost): host h1 was given up; a resume of the run does the call again"
+    assert said.status == 0 and words in said.out, said
+    rows = read.load_call(database, call.call_id)
+    assert [row.event for row in rows][-2:] == ["outcome_unknown", "superseded"]
+    assert [row.seq for row in read.load(database, lease.run_id)] == list(range(1, rows[-1].seq + 1))
+    again = crw("flow", "recover", call.call_id)
+    assert again.status == 2 and "is not unknown: it is superseded" in again.err
+
+
+@pytest.mark.req("R50", "RULE6")
+def test_the_same_goes_for_a_home_that_is_no_more_while_its_name_is_in_use(crw: Crw, journal: Farm) -> None:
+    worker = journal.new_worker()
+    lease, call = open_unknown(journal, worker, detail={"worker_id": worker})
+    finish(journal, lease)
+    assert crw("host", "lost", "h1", "--yes").status == 0
+    journal.new_worker("h1", host_id="another", home_id="another")
+    assert crw("flow", "recover", call.call_id).status == 0
+
+
+@pytest.mark.req("R50", "RULE19", "RULE7")
+def test_what_could_happen_a_second_time_stays_unknown_and_says_what_can_be_done(crw: Crw, journal: Farm) -> None:
+    roles = {"executor": Role("executor", "m", "low", "danger-full-access", "")}
+    lease, call = open_unknown(journal, journal.new_worker(), roles=roles)
+    finish(journal, lease)
+    crw("host", "lost", "h1", "--yes")
+    said = crw("flow", "recover", call.call_id)
+    assert said.status == 1 and "the sandbox of role executor was open" in said.out
+    assert f"crw flow fork {lease.run_id} --at main:{call.position}" in said.out
+
+
+@pytest.mark.req("R50", "RULE7")
+def test_a_call_that_may_have_pushed_is_not_taken_back_before_the_guard_has_moved(
+    crw: Crw, journal: Farm, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guarding, "_HUB_PATIENCE_SECONDS", 0.1)
+    pushed = NewCallRow("push_requested", {"ref": "refs/heads/x", "guard": None})
+    lease, call = open_unknown(journal, journal.new_worker(), also=pushed, hub=str(place / "repo"))
+    finish(journal, lease)
+    crw("host", "lost", "h1", "--yes")
+    (place / "repo").rename(place / "away")
+    said = crw("flow", "recover", call.call_id)
+    assert said.status == 1 and "stays unknown (guard_not_moved)" in said.out, said
+    (place / "away").rename(place / "repo")
+    assert crw("flow", "recover", call.call_id).status == 0
+    assert git(place / "repo", "rev-parse", guard_ref(lease.run_id))
 
 
 @pytest.mark.req("R53")
