@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from scheduler.client import Farm
 from scheduler.resume.host_questions import HostQuestions
+from shared.base.errors import UsageError
 from shared.hub.machine import machine_label
 from shared.journal import read, runs
 from shared.journal.database import Database
 from shared.journal.removals import removing
+from shared.model.rows import CallRow, EventRow
 from tests.integration.cli.conftest import SCRIPT, Crw
 from tests.integration.engine.hands import Field, echo
 from tests.integration.engine.test_suffix import work
@@ -91,6 +95,35 @@ def test_of_two_who_resume_at_once_one_does_and_the_other_hears_who_has_the_run(
     third = crw("flow", "resume", ended)
     assert third.status == 2 and f"is being driven by scheduler {field.scheduler} on m" in third.err
     assert crw("flow", "resume", ended, "--plan").status == 2
+    assert runs.run_state(database, ended).resumes == 1
+
+
+@pytest.mark.req("X13", "R52", "R20")
+def test_of_three_who_resume_at_the_same_moment_one_does_it_and_nothing_is_done_twice(
+    crw: Crw, database: Database, ended: str, field: Field
+):
+    done = [row for row in read.load(database, ended) if isinstance(row, CallRow)]
+    together = threading.Barrier(3)
+
+    def resume(_number: int) -> int | str:
+        with Farm(process="cli") as farm:
+            farm.check_database()
+            together.wait(30)
+            try:
+                return farm.resume(ended)
+            except UsageError as error:
+                return str(error)
+
+    with ThreadPoolExecutor(3) as pool:
+        said = list(pool.map(resume, range(3)))
+    (after,) = [one for one in said if isinstance(one, int)]
+    refused = [one for one in said if isinstance(one, str)]
+    assert after == read.load(database, ended)[-1].seq and len(refused) == 2
+    assert all(f"crw flow watch {ended}" in one for one in refused), refused
+    field.drive(echo)
+    rows = read.load(database, ended)
+    assert [row for row in rows if isinstance(row, CallRow)] == done, "its one call replays"
+    assert [row.kind for row in rows if isinstance(row, EventRow)].count("finished") == 2
     assert runs.run_state(database, ended).resumes == 1
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.hub.refs import pending_ref, read_refs, run_namespace
-from shared.journal import roster, runs, serving
+from shared.journal import roster, run_leases, runs, serving
 from shared.journal.append import JournalWriter, RunLease, RunRows
 from shared.journal.database import Database
 from shared.model.spec import RunSpec
@@ -144,6 +144,33 @@ def test_a_run_is_not_opened_again_while_something_of_it_goes(
     assert again is not None and again.run_id == lease.run_id
     state = runs.run_state(farm.database, lease.run_id)
     assert state is not None and state.cleaned_at is not None, "whoever goes on with it is told"
+
+
+@pytest.mark.req("RULE39")
+def test_retention_takes_the_run_of_a_month_ago_and_no_run_that_was_resumed_since(farm: Farm, tmp_path: Path) -> None:
+    host = Host(farm, tmp_path, 14)
+    old, going_on, again, long_again = leases = [host.run_with_leftovers() for _ in range(4)]
+    for lease in leases:
+        farm.writer.submit(RunRows(lease, finish=True)).result()
+    # The clock of the rows, not the machine's: all of it was a month ago.
+    for table in ("flow_events", "flow_calls"):
+        farm.rows(f"update {table} set written_at = written_at - interval '30 days' returning 1")
+    month = "submitted_at = submitted_at - interval '30 days', ended_at = ended_at - interval '30 days'"
+    farm.rows(f"update flow_runs set {month}, hub_cleaned_at = now() - interval '30 days' returning 1")
+    farm.rows("update flow_runs set hub_cleaned_at = null where run_id = %(run)s returning 1", run=old.run_id)
+    for lease in (going_on, again, long_again):
+        assert reopen(farm, lease) is not None
+    leases = {taken.run_id: taken.lease for taken in run_leases.take(farm.database, farm.scheduler, 5)}
+    for lease in (again, long_again):
+        farm.writer.submit(RunRows(leases[lease.run_id], finish=True)).result()
+    later = "update flow_runs set ended_at = now() - interval '20 days' where run_id = %(run)s returning 1"
+    farm.rows(later, run=long_again.run_id)
+    assert host.janitor.pass_once() == 4, (
+        "two runs, here and on the hub: also on one that was cleaned before its resume"
+    )
+    assert host.left_of(old) == host.left_of(long_again) == [False, False, False]
+    assert host.left_of(going_on) == host.left_of(again) == [True, True, True]
+    assert reopen(farm, old) is not None, "its rows stay, and with them it can be resumed"
 
 
 def reopen(farm: Farm, lease: RunLease) -> runs.Reopened | None:
