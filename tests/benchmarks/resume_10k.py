@@ -41,8 +41,8 @@ def resume_10k(bench: Bench) -> list[Figure]:
                 ours.append(recorded.positions / seconds)
                 theirs.append(rate)
     limits = (
-        "the host answers after about a second, most of it the git processes that snapshot worktrees with open work; "
-        "the walk waits for that, and on two cores the worker, git and the scheduler share what there is"
+        "one interpreter reads the rows and walks them while the host's worker reads and judges what it needs of them "
+        "on the other core; both are processor time, of which git is a small part"
     )
     return [
         ratio("resume_10k_vs_dbos", ours, theirs, bar=20, at_least=True, unit="positions/s", limits=limits),
