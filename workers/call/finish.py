@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shared.base.errors import GitError, HostError, RunStopping, WorktreeError
+from shared.base.errors import GitError, HostError, RunStopping, ThreadMissing, WorktreeError
 from shared.journal import read
 from shared.model.outcome import REPOSITORY_CHANGED, WORKTREE_FAILED
 from shared.model.rows import CallRow, NewCallRow
@@ -126,10 +126,15 @@ class _CommandsLeft(Exception):
 
 
 def _clean(done: Progressed) -> None:
-    if done.thread is None or done.connection is None or not done.turns_sent:
+    # A turn that was looked up on the server that ran it: nobody has opened its thread again.
+    thread_id = done.thread.id if done.thread is not None else done.turns[-1].end.thread_id if done.turns else None
+    if thread_id is None or done.connection is None or not done.turns_sent:
         return
     try:
-        clean = done.connection.turns.clean_terminals(done.thread.id)
+        clean = done.connection.turns.clean_terminals(thread_id)
+    except ThreadMissing:
+        # What is not loaded runs nothing.
+        return
     except HostError as error:
         # A server that is gone has taken its commands along; one that answers nonsense has not.
         if is_gone(done.connection):

@@ -5,6 +5,7 @@ Source: App Server document, "The App Server backend"; facts of the App Server, 
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import time
 from collections.abc import Mapping
@@ -162,6 +163,9 @@ class _Follower:
         if reason == "lost":
             # Somebody else decides about this call now: no row, but the turn need not go on.
             self._connection.turns.interrupt(self._cursor, timeout_seconds=_INTERRUPT_SECONDS)
+            with contextlib.suppress(HostError):
+                # Nor need the commands it left, which would run as long as this server does.
+                self._connection.turns.clean_terminals(self._cursor.thread_id)
             raise CallStopped("lost")
         self._desk.append(
             NewCallRow(
