@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,3 +56,37 @@ def test_the_prefix_replays_and_the_rest_runs_live_in_a_fork_of_the_conversation
         assert refused.returncode == 2 and words in refused.stderr
     refused = crw(farm, "flow", "fork", first, "--at", "main:3", "--key", "")
     assert refused.returncode == 2 and "a key has 1 to" in refused.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.req("RULE16", "RULE39", "K42")
+def test_a_fork_of_a_fork_runs_when_the_first_run_was_cleaned_and_the_cleaned_one_gives_what_it_has(
+    farm: Farm, tmp_path: Path
+):
+    hub = make_bare_hub(tmp_path / "hub.git")
+    worker, _ = start(farm, tmp_path, "h1")
+    farm.wait_up(farm.start_scheduler(), worker, deadline_seconds=60)
+    first = farm.submit(FLOW, arguments(), **agent_spec(hub))
+    result = farm.wait_finished(first, 60).data["result"]
+
+    def fork(of: str, at: str) -> dict[str, Any]:
+        said = crw(farm, "flow", "fork", of, "--at", at, "--json")
+        assert said.returncode == 0, said.stderr
+        return dict(json.loads(said.stdout))
+
+    second = fork(first, "main:3")["run"]
+    farm.wait_finished(second, 90)
+    cleaned = crw(farm, "flow", "clean", first)
+    assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
+    assert git(hub, "for-each-ref", f"refs/crw/flow/{first}") == ""
+    # What the second has is its own, whatever it was made of.
+    third = fork(second, "main:3")
+    assert (third["calls"], len(third["cuts"])) == (2, 1), third
+    end = farm.wait_finished(third["run"], 90)
+    assert end.data["status"] == "completed" and end.data["result"] == result, end.data
+    assert opened(farm, third["run"]) == [3, 4, 5, 6]
+    farm.check_rows(third["run"])
+    # The first has nothing left that a prefix could rest on.
+    again = crw(farm, "flow", "fork", first, "--at", "main:3", "--json")
+    assert again.returncode == 2, again
+    assert f"what the prefix of run {first}, which was cleaned, rests on" in again.stderr
