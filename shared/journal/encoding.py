@@ -1,13 +1,8 @@
-"""A member as plain data for `crw_append`: checked, sized and stored forms made in the caller's thread.
-
-Also the JSON texts are made here: the group's own thread stands between two commits,
-and what it does for a row is waited for by everybody.
-"""
+"""A member as plain data for `crw_append`: checked, sized and stored forms made in the caller's thread."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,14 +26,12 @@ _NUMBERS = ("allocation", "tokens")
 class Encoded:
     """A member ready for a group.
 
-    Shape: `rows`, `events` and `opens` are what is inserted, as plain data;
-    `row_texts`, `event_texts` and `open_texts` the same as JSON objects without their
-    closing brace, so that a group can add its numbers; `results` the answers small
-    enough to stand in their row, by that row's index; `large` those that lie in a table
-    by digest; `touched` the calls, beside the claim's own, whose state must hold (with the
+    Shape: `rows`, `events` and `opens` are what is inserted, as plain data, their
+    numbers within a group still missing; `results` the answers small enough to stand
+    in their row, with that row; `large` those that lie in a table by digest;
+    `touched` the calls, beside the claim's own, whose state must hold (with the
     attempt that must be newer than any, for an open), of which `takes_open` may be open;
-    `first` and `before` are set by the group: how many rows of its run, and how many under
-    its right, stand in front.
+    `before` is set by the group.
     """
 
     run_id: str
@@ -47,10 +40,7 @@ class Encoded:
     rows: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     opens: list[dict[str, Any]] = field(default_factory=list)
-    row_texts: Sequence[str] = ()
-    event_texts: Sequence[str] = ()
-    open_texts: Sequence[str] = ()
-    results: dict[int, bytes] = field(default_factory=dict)
+    results: list[tuple[dict[str, Any], bytes]] = field(default_factory=list)
     large: dict[str, bytes] = field(default_factory=dict)
     touched: dict[str, int | None] = field(default_factory=dict)
     takes_open: set[str] = field(default_factory=set)
@@ -62,7 +52,6 @@ class Encoded:
     finish: bool = False
     progress: bool = False
     weight_bytes: int = 0
-    first: int = 0
     before: int = 0
 
     @property
@@ -79,17 +68,8 @@ def encode(member: Member) -> Encoded:
     """
     made = _encode_call(member) if isinstance(member, CallRows) else _encode_run(member)
     made.weight_bytes = sum(len(row["detail"]) + 400 for row in (*made.rows, *made.events))
-    made.weight_bytes += sum(map(len, made.results.values()))
-    made.row_texts, made.event_texts, made.open_texts = map(_texts, (made.rows, made.events, made.opens))
+    made.weight_bytes += sum(len(result) for _, result in made.results)
     return made
-
-
-def _texts(objects: Sequence[dict[str, Any]]) -> list[str]:
-    return [as_json(one)[:-1] for one in objects]
-
-
-# Made once: `json.dumps` makes one for each call, and our data has no cycles.
-as_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def _encode_call(member: CallRows) -> Encoded:
@@ -216,7 +196,7 @@ def _add_result(made: Encoded, data: dict[str, Any], result: bytes) -> None:
         data["result_ref"] = digest_bytes(result)
         made.large[data["result_ref"]] = result
     else:
-        made.results[len(made.rows)] = result
+        made.results.append((data, result))
 
 
 def result_digest(result: bytes) -> str:

@@ -147,11 +147,11 @@ class AppendConnection:
 def _written(
     group: Group, runs: list[str], firsts: list[int], withdrawn: int, queues: dict[str, str] | None
 ) -> list[Verdict]:
-    of_run = dict(zip(runs, firsts, strict=True))
+    first = dict(zip(runs, firsts, strict=True))
     return [
         Verdict(
             "ok",
-            tuple(range(first := of_run[encoded.run_id] + encoded.first, first + encoded.size)),
+            tuple(first[encoded.run_id] + row["k"] for row in (*encoded.events, *encoded.rows)),
             withdrawn=withdrawn if encoded.withdraw else 0,
             queues=queues or {},
         )

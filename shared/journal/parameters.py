@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import psycopg2
 
-from shared.journal.encoding import Encoded, as_json
+from shared.journal.encoding import Encoded
 from shared.journal.members import Claim, RunLease
 from shared.journal.meta import WRITER
 
@@ -16,13 +17,13 @@ Group = Sequence[tuple[Right, Encoded]]
 
 
 def append_parameters(host: str | None, group: Group) -> dict[str, Any]:
-    """The parameters that write a group. Numbers its members: `first` in the run's share, `before` in the right's."""
+    """The parameters that write a group. Numbers its rows: `k` within a run's share, `before` within a right's."""
     claims: dict[tuple[str, int | None], dict[str, Any]] = {}
     runs: dict[str, dict[str, Any]] = {}
     uses: list[str] = []
-    rows: list[str] = []
-    events: list[str] = []
-    opens: list[str] = []
+    rows: list[dict[str, Any]] = []
+    events: list[dict[str, Any]] = []
+    opens: list[dict[str, Any]] = []
     results: list[Any] = []
     withdraw = None
     for number, (right, encoded) in enumerate(group):
@@ -37,28 +38,23 @@ def append_parameters(host: str | None, group: Group) -> dict[str, Any]:
             withdraw = right.run_id if encoded.withdraw else withdraw
             for call, attempt in encoded.touched.items():
                 claims[call, None] = {"call": call, "attempt": attempt, "takes": call in encoded.takes_open}
-        encoded.first = k = run["n"]
-        run["n"] += encoded.size
-        for text in encoded.event_texts:
-            events.append(f'{text},"k":{k}}}')
-            k += 1
-        for index, text in enumerate(encoded.row_texts):
-            result = encoded.results.get(index)
-            if result is not None:
-                results.append(psycopg2.Binary(result))
-                text = f'{text},"res":{len(results)}'
-            rows.append(f'{text},"k":{k},"m":{number}}}')
-            k += 1
-        opens += [f'{text},"m":{number}}}' for text in encoded.open_texts]
+        for row in (*encoded.events, *encoded.rows):
+            row["k"] = run["n"]
+            row["m"] = number
+            run["n"] += 1
+        for row, result in encoded.results:
+            results.append(psycopg2.Binary(result))
+            row["res"] = len(results)
+        for opened in encoded.opens:
+            opened["m"] = number
+        rows += encoded.rows
+        events += encoded.events
+        opens += encoded.opens
     return {
-        "host": host, "writer": WRITER, "claims": as_json(list(claims.values())),
-        "runs": as_json(list(runs.values())), "uses": uses, "withdraw": withdraw, "rows": _array(rows),
-        "events": _array(events), "opens": _array(opens), "results": results,
+        "host": host, "writer": WRITER, "claims": _json(list(claims.values())), "runs": _json(list(runs.values())),
+        "uses": uses, "withdraw": withdraw, "rows": _json(rows) if rows else None,
+        "events": _json(events) if events else None, "opens": _json(opens) if opens else None, "results": results,
     }  # fmt: skip
-
-
-def _array(objects: Sequence[str]) -> str | None:
-    return f"[{','.join(objects)}]" if objects else None
 
 
 def _share_of_run(runs: dict[str, dict[str, Any]], right: Right, encoded: Encoded) -> dict[str, Any]:
@@ -107,4 +103,8 @@ def judge_parameters(group: Group) -> str:
         else:
             member |= {"scheduler": right.scheduler_id, "epoch": right.epoch}
         members.append(member)
-    return as_json(members)
+    return _json(members)
+
+
+# Made once: `json.dumps` makes one for each call, and our data has no cycles.
+_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode

@@ -130,13 +130,14 @@ _COLUMNS = {"run": "run_id", "call": "call_id", "node": "node_id", "request": "r
 
 
 def _insert(connection: Connection, encoded: Encoded, first: int, host: str | None) -> None:
+    results = {id(row): result for row, result in encoded.results}
     for number, row in enumerate(encoded.rows):
         values = {_COLUMNS.get(name, name): value for name, value in row.items()}
         connection.execute(
             insert(flow_calls).values(
                 **values,
                 seq=first + number,
-                result=encoded.results.get(number),
+                result=results.get(id(row)),
                 host=host,
                 written_at=func.clock_timestamp(),
                 writer=WRITER,
