@@ -7,7 +7,6 @@ Source: decisions, "Scripts and ops"; journal document, "The resume walk" (c).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from scheduler.flow.result import CallResult
 from shared.base.canonical import digest_json, digest_text
 from shared.base.errors import FlowError
 from shared.base.ids import parse_node_id
+from shared.base.kinds import LONGEST_SECONDS
 from shared.model.op_arguments import parse_commit
 from shared.model.ops import OpShape
 from shared.model.roles import EFFORTS, Role
@@ -215,6 +215,6 @@ def _label(label: Any) -> str | None:
 def _deadline(deadline: Any) -> float | None:
     if deadline is None:
         return None
-    if isinstance(deadline, bool) or not isinstance(deadline, (int, float)) or not 0 < deadline < math.inf:
-        raise FlowError(f"a deadline is a number of seconds above 0, not {deadline!r}")
+    if isinstance(deadline, bool) or not isinstance(deadline, (int, float)) or not 0 < deadline <= LONGEST_SECONDS:
+        raise FlowError(f"a deadline is a number of seconds above 0 and of at most a century, not {deadline!r}")
     return float(deadline)

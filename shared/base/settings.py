@@ -15,17 +15,15 @@ import os
 import socket
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
 from shared.base.errors import SettingsError
+from shared.base.kinds import Bytes, Count, Days, Directory, Identity, Name, Sandbox, Seconds
 from shared.base.running_farm import load_running_farm
-
-Seconds = Annotated[float, Field(gt=0)]
-Sandbox = Literal["read-only", "workspace-write", "danger-full-access"]
 
 
 class _Table(BaseModel):
@@ -39,8 +37,8 @@ class RoleSettings(_Table):
     effort: str | None = Field(default=None, description="reasoning effort, for instance low, medium, high")
     sandbox: Sandbox | None = Field(default=None, description="read-only, workspace-write or danger-full-access")
     prompt: str | None = Field(default=None, description="a file with the role's instructions, relative to crw.toml")
-    auto_compact_token_limit: int | None = Field(
-        default=None, gt=0, description="tokens after which the thread is compacted"
+    auto_compact_token_limit: Count | None = Field(
+        default=None, description="tokens after which the thread is compacted"
     )
     network: bool = Field(default=False, description="whether the sandbox of a writing role may use the network")
 
@@ -55,7 +53,7 @@ class CodexSettings(_Table):
     config: dict[str, Any] = Field(
         default_factory=dict, description="a table passed as -c overrides, for instance a model provider"
     )
-    home: Path | None = Field(default=None, description="this host's Codex home; default <state_dir>/codex-home")
+    home: Directory | None = Field(default=None, description="this host's Codex home; default <state_dir>/codex-home")
     models: list[str] = Field(
         default_factory=list, description="the models a configured provider has; empty: any name is taken"
     )
@@ -68,8 +66,8 @@ class CodexSettings(_Table):
 class GitSettings(_Table):
     """Who makes the farm's commits."""
 
-    author_name: str = Field(default="crw-farm", description="author and committer of the farm's commits")
-    author_email: str = Field(default="crw-farm@localhost", description="their address")
+    author_name: Identity = Field(default="crw-farm", description="author and committer of the farm's commits")
+    author_email: Identity = Field(default="crw-farm@localhost", description="their address")
     timeout_seconds: Seconds = Field(default=600.0, description="how long one git command may take")
 
 
@@ -92,15 +90,15 @@ class Settings(BaseSettings):
         default=None, description="the owner's URL that `crw db upgrade` uses; default database_url"
     )
     broker_url: str | None = Field(default=None, description="redis:// or redis+socket:// URL of Redis or Valkey")
-    state_dir: Path = Field(
+    state_dir: Directory = Field(
         default=Path("~/.local/state/crw"), description="this host's directory: mirrors, worktrees, Codex home, logs"
     )
-    host_name: str = Field(default_factory=socket.gethostname, description="this host's name on the farm")
+    host_name: Name = Field(default_factory=socket.gethostname, description="this host's name on the farm")
     labels: list[str] = Field(default_factory=list, description="what this host offers; runs may ask for one")
     concurrency: int = Field(default=4, ge=1, le=256, description="calls at once in the worker")
-    max_runs: int = Field(default=200, ge=1, description="runs one scheduler drives at once")
-    calls_at_once: int = Field(
-        default=100, ge=1, description="calls of one run that wait on the broker at once; the others follow in turns"
+    max_runs: Count = Field(default=200, description="runs one scheduler drives at once")
+    calls_at_once: Count = Field(
+        default=100, description="calls of one run that wait on the broker at once; the others follow in turns"
     )
     setup: str | None = Field(default=None, description="command that prepares each fresh worktree and checkout")
     setup_timeout_seconds: Seconds = Field(default=900.0, description="how long `setup` may take")
@@ -117,12 +115,12 @@ class Settings(BaseSettings):
         default=120.0, description="silence after which a host that a run waits for is brought to people's attention"
     )
     host_lost_after_seconds: Seconds = Field(default=1800.0, description="silence after which a host counts as lost")
-    worker_crash_limit: int = Field(default=3, ge=1, description="worker deaths a call survives before it is held")
-    min_free_bytes: int = Field(
-        default=1 << 30, ge=0, description="below this much free space in state_dir the worker claims nothing"
+    worker_crash_limit: Count = Field(default=3, description="worker deaths a call survives before it is held")
+    min_free_bytes: Bytes = Field(
+        default=1 << 30, description="below this much free space in state_dir the worker claims nothing"
     )
-    retention_days: float = Field(
-        default=14.0, ge=0, description="days after a run's end until its worktrees and refs are removed; 0: never"
+    retention_days: Days = Field(
+        default=14.0, description="days after a run's end until its worktrees and refs are removed; 0: never"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="what is logged")
     codex: CodexSettings = Field(default_factory=lambda: CodexSettings())

@@ -70,4 +70,4 @@ def move_guard(git: Git, hub_url: str, run_id: str, moved_by: str) -> str:
             pushed = push(git, Path(directory), hub_url, {name: new}, {name: read_ref(git, hub_url, name)})
             if pushed.ok:
                 return new
-    raise GitError(f"the guard of run {run_id} could not be moved: {pushed.reason}", run=run_id)
+    raise GitError(f"the guard of run {run_id} could not be moved: {pushed.reason}", run=run_id, output=pushed.reason)

@@ -14,23 +14,32 @@ from pathlib import Path
 from typing import TypeVar
 
 from shared.base.errors import GitError
-from shared.base.log import get_logger
+from shared.base.log import get_logger, mask_url
 from shared.hub.git import Git, git_error
+from shared.hub.refusals import is_for_good
 
 T = TypeVar("T")
 
 # A hub that is a directory of this machine gets the same durability as our own objects.
 _DURABLE_RECEIVER = "--receive-pack=git -c core.fsync=all receive-pack"
 _REJECTED = re.compile(r"^!\t[^\t]*:(?P<ref>[^\t]+)\t(?P<reason>.*)$", re.MULTILINE)
+_REMOTE = "remote:"
+_SAID_CHARACTERS = 500
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """What became of a push. Shape: `refused` ref -> the hub's reason; empty when every ref moved."""
+    """What became of a push.
+
+    Shape:
+        refused: ref -> the hub's reason; empty when every ref moved.
+        said: what programs of the hub wrote about it, on one line.
+    """
 
     refused: Mapping[str, str] = field(default_factory=dict)
+    said: str = ""
 
     @property
     def ok(self) -> bool:
@@ -39,9 +48,10 @@ class Pushed:
 
     @property
     def reason(self) -> str:
-        """The hub's words about the first ref that was not refused for another one's sake."""
+        """The hub's words about the first ref that was not refused for another one's sake, and what its hook said."""
         own = [text for text in self.refused.values() if "atomic" not in text]
-        return next(iter(own or self.refused.values()), "")
+        reason = next(iter(own or self.refused.values()), "")
+        return f"{reason} {self.said}" if self.said else reason
 
 
 def push(git: Git, mirror: Path, hub_url: str, refs: Mapping[str, str], expect: Mapping[str, str | None]) -> Pushed:
@@ -64,7 +74,13 @@ def push(git: Git, mirror: Path, hub_url: str, refs: Mapping[str, str], expect: 
     refused = {match["ref"]: match["reason"] for match in _REJECTED.finditer(result.line)}
     if not refused or any("remote failure" in reason for reason in refused.values()):
         raise git_error(args, result)
-    return Pushed(refused)
+    return Pushed(refused, _said(result.err))
+
+
+def _said(err: str) -> str:
+    """What the hub's own programs wrote: a hook is the only one who knows why it declines."""
+    lines = [line.removeprefix(_REMOTE).strip() for line in err.splitlines() if line.startswith(_REMOTE)]
+    return mask_url("; ".join(filter(None, lines)))[:_SAID_CHARACTERS]
 
 
 def patiently(attempt: Callable[[], T], should_stop: Callable[[], object], patience_seconds: float) -> T:
@@ -75,7 +91,7 @@ def patiently(attempt: Callable[[], T], should_stop: Callable[[], object], patie
         should_stop: asked between attempts; true gives up at once.
 
     Raises:
-        GitError: the last failure, when patience or the right to go on ended.
+        GitError: the last failure, when patience or the right to go on ended; at once one that no repetition mends.
     """
     end = time.monotonic() + patience_seconds
     pause = _FIRST_PAUSE_SECONDS
@@ -83,6 +99,8 @@ def patiently(attempt: Callable[[], T], should_stop: Callable[[], object], patie
         try:
             return attempt()
         except GitError as error:
+            if is_for_good(error):
+                raise
             get_logger().warning("hub_unreachable", error=str(error), again_in_seconds=pause)
             if should_stop() or time.monotonic() + pause > end:
                 raise

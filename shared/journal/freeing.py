@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from shared.base.kinds import LONGEST_SECONDS
 from shared.journal.database import Database, retrying
 from shared.journal.queries import claiming
 
@@ -46,7 +47,8 @@ def free_overdue(database: Database, grace_seconds: float) -> list[Freed]:
 
     def take() -> list[Freed]:
         with database.transaction() as connection:
-            calls = connection.execute(claiming.claims_overdue(), {"grace": grace_seconds}).scalars().all()
+            limits = {"grace": grace_seconds, "longest": LONGEST_SECONDS}
+            calls = connection.execute(claiming.claims_overdue(), limits).scalars().all()
             return free(connection, calls, crashes=1)
 
     return retrying(take)

@@ -45,12 +45,12 @@ def claims_overdue() -> TextClause:
 
     Each holder gets twice as long as the one before: one that was merely slow to end would be replaced for ever.
     An agent's call whose last row announces a push is `finishing`: its turn is over and only the hub is awaited,
-    which no other holder could do any faster.
+    which no other holder could do any faster. A deadline that no interval can hold must not keep the others waiting.
     """
     return text("""
         select c.call_id from call_claims c where c.state = 'claimed'
-          and c.claimed_at + (c.deadline_seconds + :grace * power(2, least(c.crashes, 12))) * interval '1 s'
-            < clock_timestamp()
+          and c.claimed_at + interval '1 s'
+            * (least(c.deadline_seconds, :longest) + :grace * power(2, least(c.crashes, 12))) < clock_timestamp()
           and not (c.kind = 'agent' and 'push_requested' = (
             select f.event from flow_calls f where f.call_id = c.call_id order by f.seq desc limit 1))
         order by c.call_id for no key update of c skip locked""")

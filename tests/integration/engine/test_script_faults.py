@@ -20,6 +20,8 @@ from tests.integration.engine.scripted import run, script
         ("await flow.agent('x', role='reviewer', head='main')", "full commit id"),
         ("await flow.agent('x', role='reviewer', schema={'type': 'object'})", "additionalProperties"),
         ("await flow.agent('x', role='reviewer', deadline=0)", "deadline"),
+        ("await flow.agent('x', role='reviewer', deadline=10**30)", "deadline"),
+        ("await flow.agent('x', role='reviewer', deadline=10**400)", "deadline"),
         ("await flow.crw.deploy()", "no op flow.crw.deploy"),
         ("await flow.crw.commit(node='a', msg='x')", "does not take msg"),
         ("await flow.crw.noop(value={1, 2})", "JSON"),

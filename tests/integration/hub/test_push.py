@@ -57,10 +57,10 @@ def test_one_refused_ref_refuses_the_whole_push(place: Place) -> None:
 
 def test_a_hook_of_the_hub_is_heard_as_a_refusal_with_its_words(place: Place) -> None:
     hook = place.hub / "hooks" / "update"
-    hook.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    hook.write_text("#!/bin/sh\necho frozen until Monday >&2\nexit 1\n", encoding="utf-8")
     hook.chmod(0o755)
     pushed = place.push({TARGET: place.first}, {TARGET: None})
-    assert not pushed.ok and "hook declined" in pushed.reason
+    assert not pushed.ok and "hook declined" in pushed.reason and "frozen until Monday" in pushed.reason
 
 
 def test_a_hub_that_is_away_is_an_error_and_not_a_refusal(place: Place, tmp_path: Path) -> None:
@@ -88,6 +88,48 @@ def test_a_patient_push_gives_up_when_it_has_to_stop(place: Place, tmp_path: Pat
     place.hub.rename(tmp_path / "away")
     with pytest.raises(GitError):
         patiently(lambda: place.push({TARGET: place.first}, {TARGET: None}), lambda: True, 30)
+
+
+def test_a_push_that_git_itself_refuses_is_not_tried_again(place: Place) -> None:
+    tries = []
+
+    def attempt() -> Pushed:
+        tries.append(1)
+        return place.push({TARGET: "no-such-object"}, {TARGET: None})
+
+    with pytest.raises(GitError, match="src refspec no-such-object does not match any"):
+        patiently(attempt, lambda: False, 30)
+    assert len(tries) == 1
+
+
+def test_a_guard_that_the_hub_takes_from_nobody_is_given_up_at_once(place: Place) -> None:
+    hook = place.hub / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    hook.chmod(0o755)
+    tries = []
+
+    def attempt() -> str:
+        tries.append(1)
+        return move_guard(place.git, str(place.hub), RUN, "cancel")
+
+    with pytest.raises(GitError, match="hook declined"):
+        patiently(attempt, lambda: False, 30)
+    assert len(tries) == 1
+
+
+def test_a_push_that_a_hook_of_the_hub_aborts_is_not_tried_again(place: Place) -> None:
+    hook = place.hub / "hooks" / "reference-transaction"
+    hook.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    hook.chmod(0o755)
+    tries = []
+
+    def attempt() -> Pushed:
+        tries.append(1)
+        return place.push({TARGET: place.first}, {TARGET: None})
+
+    with pytest.raises(GitError, match="aborted by hook"):
+        patiently(attempt, lambda: False, 30)
+    assert len(tries) == 1
 
 
 @pytest.mark.req("RULE7")

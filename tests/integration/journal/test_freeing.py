@@ -57,6 +57,15 @@ def test_a_claim_far_over_its_deadline_is_taken_away(farm: Farm) -> None:
 
 
 @pytest.mark.req("RULE29")
+def test_a_deadline_that_no_clock_can_hold_keeps_no_other_overdue_claim_from_being_taken(farm: Farm) -> None:
+    worker = farm.new_worker()
+    farm.claim(worker, farm.open(farm.new_run(), deadline_seconds=1e30))
+    held = farm.claim(worker, farm.open(farm.new_run(), deadline_seconds=0.05))
+    (freed,) = wait_until(lambda: freeing.free_overdue(farm.database, 0.05), 5, "the claim to be overdue")
+    assert freed.call_id == held.call_id
+
+
+@pytest.mark.req("RULE29")
 def test_each_next_holder_of_an_overdue_call_gets_twice_the_grace_so_that_a_slow_one_comes_to_its_end(
     farm: Farm,
 ) -> None:

@@ -60,3 +60,33 @@ def test_a_list_that_a_variable_does_not_write_as_json_is_refused_without_its_va
         load_settings()
     assert "is written as JSON" in str(refused.value)
     assert '"gpu"' not in str(refused.value).partition("for instance")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(
+            (f"{name}_seconds", value)
+            for name in ("LEASE", "DRAIN", "GIT__TIMEOUT")
+            for value in ("inf", "nan", "1e400", "1e30", "0")
+        ),
+        ("RETENTION_DAYS", "inf"),
+        ("RETENTION_DAYS", "1e30"),
+        ("MAX_RUNS", str(1 << 31)),
+        ("CALLS_AT_ONCE", str(10**30)),
+        ("WORKER_CRASH_LIMIT", str(1 << 31)),
+        ("MIN_FREE_BYTES", str(1 << 63)),
+        *(("HOST_NAME", value) for value in ("", " ", "a\nb", "\x1b[2J", "n" * 256)),
+        *(("GIT__AUTHOR_NAME", value) for value in ("", " ", ".", "a\nb", "a <b>")),
+        ("GIT__AUTHOR_EMAIL", ""),
+        ("STATE_DIR", ""),
+        ("CODEX__HOME", ""),
+    ],
+)
+def test_a_value_that_nothing_could_work_with_is_refused_by_its_setting_s_name(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"CRW_{name.upper()}", value)
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+    assert f"setting {name.lower().replace('__', '.')}: " in str(refused.value)
