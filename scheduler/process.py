@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+from collections.abc import Callable
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from scheduler.alone import Handed, drive_alone
 from scheduler.changes import Changes
 from scheduler.driving import Driving
+from scheduler.ending import BLOCKED_STATUS, leave
 from scheduler.flow.services import RunServices
 from scheduler.lease import Lease
 from scheduler.outgoing import Outgoing
@@ -39,20 +40,27 @@ from shared.journal.append import JournalWriter
 from shared.journal.database import Database
 
 _TICK_SECONDS = 0.2
-# A script blocks the loop for good: others have the runs, and a supervisor starts a fresh scheduler.
-_BLOCKED_STATUS = 4
 log = get_logger()
 
 
 class Scheduler:
     """One scheduler process. Made and run inside its loop."""
 
-    def __init__(self, settings: Settings, database: Database, broker_url: str, handed: Handed | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        broker_url: str,
+        handed: Handed | None = None,
+        on_ending: Callable[[], None] = lambda: None,
+    ) -> None:
         """Prepare.
 
         Args:
             handed: the one run that this process is there for; it sweeps nothing and takes no other.
+            on_ending: called when the process begins to end, whatever the cause.
         """
+        self._on_ending = on_ending
         self._settings = settings
         self._handed = handed
         self._database = database
@@ -108,6 +116,7 @@ class Scheduler:
         duties = [asyncio.create_task(duty) for duty in (self._tick_loop(), takes, self._poll_loop())]
         asked = asyncio.create_task(self._stopping.wait())
         await asyncio.wait([asked, *duties], return_when=asyncio.FIRST_COMPLETED)
+        self._on_ending()
         broke = [duty for duty in duties if duty.done()]
         for duty in (asked, *duties):
             duty.cancel()
@@ -164,7 +173,7 @@ class Scheduler:
         def lost() -> None:
             self._loop.call_soon_threadsafe(self._on_lost)
 
-        return Lease(self._database, self._settings.lease_seconds, lost, on_blocked=lambda: os._exit(_BLOCKED_STATUS))
+        return Lease(self._database, self._settings.lease_seconds, lost, on_blocked=lambda: leave(BLOCKED_STATUS))
 
     def _on_lost(self) -> None:
         # Another scheduler has the runs now: nothing of theirs may go on here.

@@ -110,7 +110,7 @@ class Settings(BaseSettings):
     idle_claim_seconds: Seconds = Field(
         default=5.0, description="a worker with a free slot and no message for this long asks the journal for a call"
     )
-    drain_seconds: Seconds = Field(default=20.0, description="grace of a stopping worker")
+    drain_seconds: Seconds = Field(default=20.0, description="grace of a stopping worker or scheduler")
     host_escalate_after_seconds: Seconds = Field(
         default=120.0, description="silence after which a host that a run waits for is brought to people's attention"
     )
