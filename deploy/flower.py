@@ -22,8 +22,10 @@ from typing import Any
 from flower.app import Flower
 from flower.options import options
 from flower.urls import settings as flower_urls
+from flower.views.monitor import Metrics
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
+from tornado.web import authenticated
 
 from shared.base.errors import BrokerUnavailable, SettingsError, UsageError
 from shared.base.log import configure_logging, get_logger
@@ -55,6 +57,8 @@ def run_flower(settings: Settings, listening: socket.socket | None = None) -> No
     _wait_for_broker(settings.broker_url)
     _set_options(flower)
     application = Flower(capp=make_app(settings.broker_url), options=options, **flower_urls)
+    # Flower serves these to anybody, and they name hosts and roles.
+    application.add_handlers(".*", [("/metrics", _Metrics)])
     sockets = [listening] if listening is not None else _bind(flower)
     HTTPServer(application).add_sockets(sockets)
     get_logger().info("flower_started", address=flower.address, port=sockets[0].getsockname()[1])
@@ -63,6 +67,14 @@ def run_flower(settings: Settings, listening: socket.socket | None = None) -> No
         application.start()
     except (KeyboardInterrupt, SystemExit):
         application.stop()
+
+
+class _Metrics(Metrics):  # type: ignore[misc]
+    """Flower's metrics, behind the password like all else that tells of the farm."""
+
+    @authenticated
+    async def get(self) -> None:
+        await super().get()
 
 
 def _bind(flower: FlowerSettings) -> list[socket.socket]:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
+from deploy.demo.abandoned import DemoDirectory
 from deploy.demo.repository import make_repository
 from deploy.demo.scripted_model import ScriptedModel
 from deploy.health import worker_is_up
@@ -161,7 +160,10 @@ def run_on_stage(
         UsageError: git is missing, or the directory cannot be written.
         EmbeddedError: a bundled server did not start.
     """
-    directory = _make_directory(parent or _cache_directory())
+    made = _make_directory(parent or _cache_directory())
+    directory = made.path
+    if keep:
+        made.keep()
     try:
         with stop_on_signals():
             # The stack closes with signals still ignored after a first one: nothing is left half stopped.
@@ -184,8 +186,9 @@ def run_on_stage(
         return 0 if good else 1
     finally:
         _show_cursor(sink)
-        if not keep:
-            shutil.rmtree(directory, ignore_errors=True)
+        if keep:
+            made.keep()
+        made.close()
 
 
 def _base_environment(directory: Path, model_url: str, more: Mapping[str, Any]) -> dict[str, str]:
@@ -210,10 +213,9 @@ def _cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "crw"
 
 
-def _make_directory(parent: Path) -> Path:
+def _make_directory(parent: Path) -> DemoDirectory:
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix="demo-", dir=parent)).resolve()
+        return DemoDirectory(parent)
     except OSError as error:
         raise UsageError(
             f"the demo cannot write to {parent} ({error.strerror}); set XDG_CACHE_HOME to a directory it may use"

@@ -91,7 +91,8 @@ def _check_path(git: Git, path: Path, shown: str, base: str | None, target: str 
     check_kind(git, root, shown)
     if not git.run(root, "rev-list", "-n1", "--all", "HEAD", "--", check=False).line:
         raise UsageError(f"{shown} has no commit yet; make a first commit and try again")
-    commit = _resolve(git, root, base or "HEAD")
+    # As where only the hub's listing tells: a branch comes before a tag of its name, which git itself would take.
+    commit = (base and _resolve(git, root, f"{BRANCHES}{base}")) or _resolve(git, root, base or "HEAD")
     if commit is None:
         raise UsageError(f"{shown} has no commit {base or 'HEAD'!r}; give a branch, tag or commit with --base")
     check_content(git, root, commit, shown)

@@ -101,7 +101,7 @@ def flower(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlowerSite]:
 
 
 def test_nobody_looks_without_the_password(flower: FlowerSite) -> None:
-    for path in ("/", "/tasks", "/api/tasks", "/api/workers"):
+    for path in ("/", "/tasks", "/api/tasks", "/api/workers", "/metrics"):
         assert flower.ask(path, login=None)[0] == 401
         assert flower.ask(path, login="crw:guessed")[0] == 401
         assert flower.ask(path)[0] == 200

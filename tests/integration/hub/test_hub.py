@@ -41,6 +41,16 @@ def test_a_relative_path_becomes_absolute(repository: Path, monkeypatch: pytest.
     assert check_hub(".", None, None).url == str(repository)
 
 
+def test_a_base_that_a_branch_and_a_tag_are_named_is_the_branch_whether_by_path_or_by_url(tmp_path: Path) -> None:
+    hub = make_bare_hub(tmp_path / "hub.git")
+    on_branch = git(hub, "commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", "on the branch")
+    git(hub, "tag", "v1", "main")
+    git(hub, "update-ref", "refs/heads/v1", on_branch)
+    assert check_hub(str(hub), "v1", None).base_commit == on_branch
+    with served(tmp_path) as url:
+        assert check_hub(f"{url}/hub.git", "v1", None).base_commit == on_branch
+
+
 @pytest.mark.parametrize("base", ["main", "v1", "HEAD", "HEAD~1"])
 def test_a_base_may_be_a_branch_a_tag_or_an_expression(repository: Path, base: str) -> None:
     first = git(repository, "rev-parse", "HEAD")
