@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import io
 import json
 import os
 import sys
@@ -68,18 +70,24 @@ def run(arguments: Sequence[str]) -> int:
     except CrwError as error:
         return _refuse(str(error), error.reason, as_json)
     except BrokenPipeError:
-        # What is still in the buffer would be written once more at the interpreter's end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return EXIT_UNREAD
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             return _refuse(f"no file can have this name ({error}); shorten it", "usage", as_json)
         if error.errno not in _DISK_FULL:
             return _confess()
+        _drop_output()
         return _refuse(f"nothing more can be written ({error}); free space and try again", "disk_full", as_json)
     except Exception:  # noqa: BLE001 - the last frame of the program: whatever came this far is a fault of ours
         return _confess()
     return status if isinstance(status, int) else EXIT_DONE
+
+
+def _drop_output() -> None:
+    # What is still in the buffer would be written once more at the interpreter's end.
+    with contextlib.suppress(io.UnsupportedOperation):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _confess() -> int:
@@ -113,6 +121,7 @@ def _open_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 

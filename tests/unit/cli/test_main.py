@@ -131,3 +131,17 @@ def test_a_command_whose_streams_are_closed_does_what_it_does(tmp_path, closed):
     flow.write_text("async def main(flow, args):\n    return 1\n")
     ended = crw_in_a_shell(f"crw flow check {flow} {closed}")
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_batch_from_a_standard_input_that_is_closed_has_no_line():
+    ended = crw_in_a_shell("crw flow batch - <&-")
+    assert ended.returncode == 2
+    assert ended.stderr == "crw: the batch has no line; write one JSON object a run\n"
+
+
+def test_output_that_finds_no_room_is_said_once_and_in_the_status(tmp_path):
+    flow = tmp_path / "flow.py"
+    flow.write_text("async def main(flow, args):\n    return 1\n")
+    ended = crw_in_a_shell(f"crw flow check {flow} > /dev/full")
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1 and "free space and try again" in ended.stderr
