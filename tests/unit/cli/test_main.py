@@ -142,6 +142,6 @@ def test_a_batch_from_a_standard_input_that_is_closed_has_no_line():
 def test_output_that_finds_no_room_is_said_once_and_in_the_status(tmp_path):
     flow = tmp_path / "flow.py"
     flow.write_text("async def main(flow, args):\n    return 1\n")
-    ended = crw_in_a_shell(f"crw flow check {flow} > /dev/full")
+    ended = crw_in_a_shell(f"PYTHONUNBUFFERED= crw flow check {flow} > /dev/full")
     assert ended.returncode == 2
     assert len(ended.stderr.splitlines()) == 1 and "free space and try again" in ended.stderr
