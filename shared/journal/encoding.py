@@ -8,6 +8,7 @@ from typing import Any
 
 from shared.base.canonical import canonical_bytes, digest_bytes, parse, storable
 from shared.base.errors import RowRefused
+from shared.journal.composites import composite
 from shared.journal.members import CallRows, Claim, EndedCall, Member, OpenCall, RunRows
 from shared.model.events import INTENT_WORDS, SENDING_WORDS, TERMINAL_WORDS, RowClass, row_kind
 from shared.model.rows import NewCallRow, NewEventRow
@@ -26,12 +27,13 @@ _NUMBERS = ("allocation", "tokens")
 class Encoded:
     """A member ready for a group.
 
-    Shape: `rows`, `events` and `opens` are what is inserted, as plain data, their
-    numbers within a group still missing; `results` the answers small enough to stand
-    in their row, with that row; `large` those that lie in a table by digest;
+    Shape: `rows`, `events` and `opens` are what is inserted, as plain data; `texts` (of
+    the events, then the rows) and `open_texts` are the same as composites, their numbers
+    within a group still missing; `results` the answers small enough to stand in their
+    row, with that row; `large` those that lie in a table by digest;
     `touched` the calls, beside the claim's own, whose state must hold (with the
     attempt that must be newer than any, for an open), of which `takes_open` may be open;
-    `before` is set by the group.
+    `before` and `start` are set by the group.
     """
 
     run_id: str
@@ -53,6 +55,9 @@ class Encoded:
     progress: bool = False
     weight_bytes: int = 0
     before: int = 0
+    start: int = 0
+    texts: list[str] = field(default_factory=list)
+    open_texts: list[str] = field(default_factory=list)
 
     @property
     def size(self) -> int:
@@ -67,6 +72,9 @@ def encode(member: Member) -> Encoded:
         RowRefused: a row is none the journal can store; the sentence names it.
     """
     made = _encode_call(member) if isinstance(member, CallRows) else _encode_run(member)
+    made.texts = [composite("crw_event_row", row) for row in made.events]
+    made.texts += [composite("crw_call_row", row) for row in made.rows]
+    made.open_texts = [composite("crw_open_part", opened) for opened in made.opens]
     made.weight_bytes = sum(len(row["detail"]) + 400 for row in (*made.rows, *made.events))
     made.weight_bytes += sum(len(result) for _, result in made.results)
     return made

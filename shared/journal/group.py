@@ -15,7 +15,7 @@ from shared.base.errors import BudgetSpent, RightLost, RowRefused, RunStopping, 
 from shared.journal.database import Database
 from shared.journal.encoding import Encoded
 from shared.journal.members import Claim
-from shared.journal.parameters import Group, Right, append_parameters, judge_parameters
+from shared.journal.parameters import Group, Right, append_parameters, judge_parameters, runs_of
 from shared.journal.postgres_errors import is_lost, is_retryable
 from shared.journal.queries.writing import APPEND, JUDGE, STORED_BY_CLAIM, STORED_BY_LEASE
 
@@ -99,9 +99,9 @@ class AppendConnection:
                     self._pass_points("before", group)
                     cursor.execute(APPEND, parameters)
                     answer = cursor.fetchone()
-                    if answer[1]:
+                    if answer[0]:
                         self._pass_points("after", group)
-                    return _written(group, *answer) if answer[1] else self._judge(cursor, group, parameters, repeated)
+                    return _written(group, *answer) if answer[0] else self._judge(cursor, group, repeated)
             except psycopg2.Error as error:
                 if not is_retryable(error):
                     raise
@@ -128,8 +128,8 @@ class AppendConnection:
                 self._connection.close()
             self._connection = None
 
-    def _judge(self, cursor: Any, group: Group, parameters: dict[str, Any], repeated: bool) -> list[Verdict]:
-        cursor.execute(JUDGE, {**parameters, "members": judge_parameters(group)})
+    def _judge(self, cursor: Any, group: Group, repeated: bool) -> list[Verdict]:
+        cursor.execute(JUDGE, judge_parameters(group))
         verdicts = []
         for (right, encoded), (status, count) in zip(group, cursor.fetchone()[0], strict=True):
             if status == "ok":
@@ -144,14 +144,12 @@ class AppendConnection:
         return verdicts
 
 
-def _written(
-    group: Group, runs: list[str], firsts: list[int], withdrawn: int, queues: dict[str, str] | None
-) -> list[Verdict]:
-    first = dict(zip(runs, firsts, strict=True))
+def _written(group: Group, firsts: list[int], withdrawn: int, queues: dict[str, str] | None) -> list[Verdict]:
+    first = dict(zip(runs_of(group), firsts, strict=True))
     return [
         Verdict(
             "ok",
-            tuple(first[encoded.run_id] + row["k"] for row in (*encoded.events, *encoded.rows)),
+            tuple(range(first[encoded.run_id] + encoded.start, first[encoded.run_id] + encoded.start + encoded.size)),
             withdrawn=withdrawn if encoded.withdraw else 0,
             queues=queues or {},
         )

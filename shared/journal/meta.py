@@ -12,7 +12,7 @@ from typing import Any
 from shared.base.errors import SchemaMismatch, UsageError
 from shared.journal.history import check_history
 
-SCHEMA_VERSION = 15
+SCHEMA_VERSION = 16
 # Rows say which program wrote them; an older writer than `min_writer` of the schema may not write.
 WRITER = 1
 OLDEST_SERVER = 170000

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import closing
+
 import psycopg2
 import pytest
 from alembic import command
@@ -9,12 +12,15 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from shared.base.errors import SchemaMismatch, StoreUnavailable, UsageError
-from shared.journal import farm_tables, tables, upgrading
+from shared.journal import farm_tables, read, tables, upgrading
+from shared.journal.append import JournalWriter
 from shared.journal.columns import METADATA
+from shared.journal.composites import COMPOSITES, NUMBERS
 from shared.journal.database import Database
 from shared.journal.meta import SCHEMA_VERSION
 from shared.journal.tables import RUN_IDENTITY
 from shared.journal.upgrading import upgrade
+from tests.journal_farm import Farm
 
 KNOWN = {*tables.__dict__, *farm_tables.__dict__}
 
@@ -99,6 +105,36 @@ def test_a_database_that_commits_without_flushing_is_refused(fresh_database: str
         connection.exec_driver_sql(f"alter database {name} set synchronous_commit = off")
     with pytest.raises(UsageError, match="synchronous_commit"):
         database.check(5)
+    database.close()
+
+
+@pytest.mark.req("RULE42")
+def test_the_composites_of_the_append_have_the_members_that_the_program_writes(fresh_database: str) -> None:
+    database = Database(fresh_database, process="test")
+    found = database.fetch(
+        "select c.relname, array_agg(a.attname::text order by a.attnum) from pg_class c join pg_attribute a"
+        " on a.attrelid = c.oid where c.relkind = 'c' and a.attnum > 0 group by c.relname",
+        {},
+    )
+    assert {name: tuple(members) for name, members in found} == COMPOSITES
+    for name in ("crw_call_row", "crw_event_row"):
+        assert COMPOSITES[name][: len(NUMBERS)] == NUMBERS
+    database.close()
+
+
+@pytest.mark.req("RULE42")
+def test_a_program_of_the_schema_before_appends_until_it_ends(fresh_database: str) -> None:
+    """With JSON, as it was made before the composites."""
+    database = Database(fresh_database, process="test")
+    with closing(JournalWriter(database)) as writer:
+        lease = Farm(database, writer).new_run()
+    right = {"scheduler": lease.scheduler_id, "epoch": lease.epoch, "wrote": 0}
+    share = {"run": lease.run_id, "n": 1, "sched": 1, "turns": 0, "intent": False, "progress": False, "finish": False}
+    row = {"run": lease.run_id, "k": 0, "event": "started", "detail": "{}"}
+    parameters = {"runs": json.dumps([share | right]), "events": json.dumps([row])}
+    statement = "select firsts from crw_append(null, 1, '[]', %(runs)s, '{}', null, null, %(events)s, null, '{}')"
+    assert database.fetch(statement, parameters) == [([1],)]
+    assert [row.kind for row in read.load(database, lease.run_id)] == ["started"]
     database.close()
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 # Locks: claims (by call id), placements, runs (by run id), outbox; see the migration that makes the function.
 APPEND = """
 select * from crw_append(
-  %(host)s, %(writer)s, %(claims)s, %(runs)s, %(uses)s::text[], %(withdraw)s, %(rows)s, %(events)s, %(opens)s,
-  %(results)s::bytea[])
+  %(host)s, %(writer)s, %(claimed)s, %(claims)s::crw_claim_part[], %(runs)s::crw_run_part[], %(uses)s::text[],
+  %(withdraw)s, %(rows)s::crw_call_row[], %(events)s::crw_event_row[], %(opens)s::crw_open_part[],
+  string_to_array(%(details)s, E'\\n'), %(results)s::bytea[])
 """
 
 # Locks nothing: why a group was not written, member by member: (verdict, the right's count of rows).

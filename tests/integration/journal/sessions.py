@@ -41,7 +41,7 @@ class Session:
         """Send a group of one; whether it was written."""
         right = member.claim if isinstance(member, CallRows) else member.lease
         (answer,) = self.run(APPEND, append_parameters(host, [(right, encode(member))]))
-        return answer[1] is not None
+        return answer[0] is not None
 
     def append_rows(self, claim: Claim, *events: str) -> bool:
         """Append rows of a call."""

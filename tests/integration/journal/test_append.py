@@ -168,7 +168,7 @@ def test_the_plain_columns_of_a_row_are_filled_and_its_data_holds_no_result(farm
     lease = farm.new_run()
     prepared = NewCallRow("prepared", {"prompt": "p"}, role="executor", label="build")
     held = farm.claim(farm.new_worker(), farm.open(lease, node="n", kind="agent", effect="executor", prepared=prepared))
-    place = {"worktree_kind": "fresh", "worktree_path": "/w", "start_commit": "c0", "allocation": 2}
+    place = {"worktree_kind": "fresh", "worktree_path": '/w "a", (b\\c)\n\'{}', "start_commit": "", "allocation": 2}
     end = {
         "thread_id": "th", "turn_id": "tu", "operation": "op", "commit_sha": "c1", "pending_tree": "p1",
         "held_tree": "p2", "snapshot_digest": "sd", "input_state": "delivered", "tokens": 7,
