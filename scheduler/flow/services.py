@@ -13,9 +13,9 @@ from typing import Any, Protocol
 from shared.journal.append import JournalWriter
 from shared.journal.database import Database
 from shared.journal.outbox import Publication
-from shared.model.escalation import ESCALATE_SECONDS
 from shared.model.proof import NothingToProve, Prover
 from shared.model.rows import NewEventRow, Row
+from shared.model.silence import ESCALATE_SECONDS
 
 
 class Watch(Protocol):

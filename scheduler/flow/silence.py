@@ -17,8 +17,7 @@ from shared.base.errors import StoreError
 from shared.journal.database import Database
 from shared.journal.open_calls import OpenCallState, open_calls
 from shared.journal.roster import list_hosts
-from shared.model.escalation import silent_host_escalation
-from shared.model.rows import NewEventRow
+from shared.model.silence import silent_host_escalation, waiting_for_host
 
 LOOK_SECONDS = 10.0
 
@@ -65,9 +64,7 @@ class Silence:
             new = [call for call in calls if (host, call) not in self._told]
             if new:
                 self._told.update((host, call) for call in new)
-                self._dispatch.note(
-                    NewEventRow("waiting_for_host", {"host": host, "calls": new, "reason": "host_unreachable"})
-                )
+                self._dispatch.note(waiting_for_host(host, new))
             if host not in self._escalated and seconds[host] >= self._escalate_seconds:
                 self._escalated.add(host)
                 self._dispatch.note(silent_host_escalation(host, calls, seconds[host]))

@@ -17,9 +17,9 @@ from shared.broker.names import host_mark
 from shared.journal import questions
 from shared.journal.database import Database
 from shared.journal.questions import PROOFS
-from shared.model.escalation import ESCALATE_SECONDS, silent_host_escalation
 from shared.model.proof import Answer
 from shared.model.rows import NewEventRow
+from shared.model.silence import ESCALATE_SECONDS, silent_host_escalation, waiting_for_host
 
 _FIRST_PAUSE_SECONDS = 0.01
 # Until a host counts as silent its answer is due at any moment, and the whole run stands until it is there.
@@ -173,8 +173,7 @@ class _Waiting:
     def begin(self, reason: str, sentence: str | None = None) -> None:
         if not self._told:
             self._told = True
-            said = {"sentence": sentence} if sentence else {}
-            self._note(NewEventRow("waiting_for_host", {"host": self._host, "calls": [], "reason": reason, **said}))
+            self._note(waiting_for_host(self._host, [], reason, sentence))
 
     def escalate(self, waited_seconds: float) -> None:
         if not self._escalated:

@@ -19,9 +19,9 @@ from shared.broker.names import host_mark
 from shared.journal import questions, read
 from shared.journal.database import Database
 from shared.journal.questions import PROOFS
-from shared.model.escalation import ESCALATE_SECONDS
 from shared.model.proof import HOST_LOST, THREAD_ACTIVE, Answer, HeldState, Verdict
 from shared.model.rows import CallRow, Row
+from shared.model.silence import ESCALATE_SECONDS
 
 _LOOKS = 3
 _IN_PLACE = HeldState(None, True)

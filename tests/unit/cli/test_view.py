@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.cli.view import RunView, lane_name
-from shared.model.escalation import silent_host_escalation
+from shared.model.silence import silent_host_escalation
 from tests.factories import RUN, RunRows
 
 
