@@ -82,7 +82,8 @@ def _bind(flower: FlowerSettings) -> list[socket.socket]:
         return bind_sockets(flower.port, address=flower.address)
     except OSError as error:
         raise UsageError(
-            f"Flower cannot listen on {flower.address}:{flower.port} ({error.strerror}): set flower.port to a free one"
+            f"Flower cannot listen on {flower.address}:{flower.port} ({error.strerror}): set flower.port to a free one "
+            "and flower.address to one of this machine"
         ) from None
 
 

@@ -217,7 +217,7 @@ def _refusal(error: ValidationError, path: Path | None) -> str:
     loc = [str(part) for part in first["loc"]]
     name, where = ".".join(loc), path or "the environment"
     if first["type"] != "extra_forbidden":
-        return f"setting {name}: {first['msg']} (in {where})"
+        return f"setting {name}: {first['msg'].removeprefix('Value error, ')} (in {where})"
     *tables, unknown = loc
     nearest = difflib.get_close_matches(unknown, _known_keys(tables), n=1, cutoff=0.5)
     meant = ".".join([*tables, *nearest])

@@ -90,3 +90,4 @@ def test_a_value_that_nothing_could_work_with_is_refused_by_its_setting_s_name(
     with pytest.raises(SettingsError) as refused:
         load_settings()
     assert f"setting {name.lower().replace('__', '.')}: " in str(refused.value)
+    assert "Value error" not in str(refused.value)
