@@ -19,6 +19,9 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+# Folded more often than this, a table's cells stand upright, a letter or two a line.
+_FOLDS = 2
+
 
 @dataclass(frozen=True)
 class Table:
@@ -50,11 +53,16 @@ def record(value: Mapping[str, Any]) -> None:
 
 
 def draw(table: Table) -> None:
-    """The table: by rich on a terminal, aligned plain columns elsewhere."""
-    if is_terminal():
-        Console(highlight=False).print(rich_table(table))
-    else:
+    """The table: by rich on a terminal, aligned plain columns elsewhere; row by row where it is far too narrow."""
+    if not is_terminal():
         print(plain_table(table))
+        return
+    console = Console(highlight=False)
+    needed = max(map(len, plain_table(table).split("\n")))
+    if needed > _FOLDS * console.width:
+        print(plain_rows(table))
+    else:
+        console.print(rich_table(table))
 
 
 def rich_table(table: Table) -> RichTable:
@@ -79,6 +87,16 @@ def plain_table(table: Table) -> str:
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def plain_rows(table: Table) -> str:
+    """The table with each row as lines of its own, a head and its cell in each; cells stay whole, to be copied."""
+    width = max(map(len, table.heads))
+    rows = [
+        [f"{head:{width}}  {one_line(cell)}" for head, cell in zip(table.heads, row, strict=True) if cell]
+        for row in table.rows
+    ]
+    return "\n\n".join("\n".join(row) for row in rows)
 
 
 def clean(text: str) -> str:

@@ -14,6 +14,11 @@ from scheduler.cli.view import CallView, RunView
 from shared.journal.progress import Progress
 
 _LOG_LINES = 4
+_HEADS = ("LANE", "CALL", "STATE", "HOST", "TURNS", "TOKENS", "TIME", "DOING")
+_NUMBERS = frozenset({"TURNS", "TOKENS", "TIME"})
+# Below this width every column would be an ellipsis: these tell the lanes apart and where each is.
+_NARROW_COLUMNS = 60
+_HEADS_OF_NARROW = ("LANE", "STATE", "TIME")
 
 
 def live_view(
@@ -22,17 +27,18 @@ def live_view(
     """The whole picture for a terminal of this size: a head line, the lanes, the script's newest words."""
     calls = lanes_to_show(view, max(height - _LOG_LINES - 5, 3))
     table = RichTable(box=None, pad_edge=False, header_style="bold", expand=True)
-    for head in ("LANE", "CALL", "STATE", "HOST"):
-        table.add_column(head, no_wrap=True)
-    for head in ("TURNS", "TOKENS", "TIME"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("DOING", ratio=1, no_wrap=True, overflow="ellipsis")
+    heads = _HEADS if width >= _NARROW_COLUMNS else _HEADS_OF_NARROW
+    for head in heads:
+        right, last = head in _NUMBERS, head == "DOING"
+        table.add_column(head, justify="right" if right else "left", no_wrap=True, ratio=1 if last else None)
     for call in calls:
-        table.add_row(*_cells(call, progress.get(call.call_id), now, width))
+        cells = _cells(call, progress.get(call.call_id), now, width)
+        table.add_row(*(cells[head] for head in heads))
     parts: list[RenderableType] = [Text(head_line(view, now), style="bold", no_wrap=True, overflow="ellipsis"), table]
     hidden = len({call.path for call in view.calls.values()}) - len(calls)
     if hidden > 0:
-        parts.append(Text(f"… {hidden} more lanes; 'crw flow show {view.run_id}' has them all", style="dim"))
+        more = f"… {hidden} more lanes; 'crw flow show {view.run_id}' has them all"
+        parts.append(Text(more, style="dim", no_wrap=True, overflow="ellipsis"))
     parts += [Text(one_line(line, width), style="dim") for line in view.logs[-_LOG_LINES:]]
     return Group(*parts)
 
@@ -58,20 +64,20 @@ def lanes_to_show(view: RunView, limit: int) -> list[CallView]:
     return sorted(ranked, key=lambda call: order[call.path])
 
 
-def _cells(call: CallView, progress: Progress | None, now: datetime, width: int) -> list[Text]:
+def _cells(call: CallView, progress: Progress | None, now: datetime, width: int) -> dict[str, Text]:
     state = Text(f"{call.shown_state} ({call.reason})" if call.reason else call.shown_state, style=_style(call))
     tokens = progress.tokens if progress and not call.ended and progress.tokens is not None else call.tokens
     doing = doing_words(call, progress)
-    return [
-        Text(one_line(call.lane, 24)),
-        Text(one_line(f"{call.name} {call.label or ''}", 32)),
-        state,
-        Text(call.host or ""),
-        Text(str(call.turns or "")),
-        Text(count(tokens) if tokens is not None else ""),
-        Text(duration(call.seconds(now))),
-        Text(one_line(clean(doing), width)),
-    ]
+    return {
+        "LANE": Text(one_line(call.lane, 24 if width >= _NARROW_COLUMNS else 16)),
+        "CALL": Text(one_line(f"{call.name} {call.label or ''}", 32)),
+        "STATE": state,
+        "HOST": Text(call.host or ""),
+        "TURNS": Text(str(call.turns or "")),
+        "TOKENS": Text(count(tokens) if tokens is not None else ""),
+        "TIME": Text(duration(call.seconds(now))),
+        "DOING": Text(one_line(clean(doing), width)),
+    }
 
 
 def doing_words(call: CallView, progress: Progress | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.cli.flow_result import print_outcome
-from scheduler.cli.output import Table, clean, count, duration, one_line, plain_command, plain_table, size
+from scheduler.cli.output import Table, clean, count, draw, duration, one_line, plain_command, plain_table, size
 from scheduler.outcome import Outcome
 
 
@@ -21,6 +21,17 @@ def test_one_line_folds_blanks_and_cuts_with_an_ellipsis():
 def test_a_plain_table_aligns_its_columns_and_leaves_no_trailing_blanks():
     table = Table(("NAME", "N"), (("core", "7"), ("x", "")), frozenset({"N"}))
     assert plain_table(table) == "NAME  N\ncore  7\nx"
+
+
+@pytest.mark.parametrize("columns", [40, 120])
+def test_on_a_terminal_far_too_narrow_for_a_table_its_cells_stay_whole(columns, monkeypatch, capsys):
+    monkeypatch.setattr("scheduler.cli.output.is_terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    heads = ("RUN", "KEY", "STATE", "TOKENS")
+    draw(Table(heads, tuple((run, "k" * 60, "script_error", "") for run in ("raaaaaaaaaaaa", "rbbbbbbbbbbbb"))))
+    said = capsys.readouterr().out
+    assert all(cell in said for cell in ("raaaaaaaaaaaa", "rbbbbbbbbbbbb", "k" * 60, "script_error"))
+    assert ("\n\n" in said) == (columns == 40)
 
 
 @pytest.mark.parametrize(

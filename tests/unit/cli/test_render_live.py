@@ -59,3 +59,10 @@ def test_what_an_agent_says_is_never_read_as_markup_or_control_codes():
     (call,) = view.open_calls
     text = drawn(view, {call.call_id: Progress(call.call_id, 1, message="[bold]\x1b[2Jhello[/nope]")})
     assert "[bold][2Jhello[/nope]" in text
+
+
+def test_on_forty_columns_the_lanes_are_told_apart_and_no_line_is_wider():
+    text = drawn(many_lanes(12), {}, height=20, width=40)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 40 and len(lines) <= 20
+    assert all(any(line.startswith(f"n{lane} ") and "prepared" in line for line in lines) for lane in (0, 2, 4))
