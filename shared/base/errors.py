@@ -109,25 +109,19 @@ class BrokerUnavailable(CrwError):
     reason = "broker_unavailable"
 
 
-# -- commands and git ----------------------------------------------------------------------------
+# -- git -----------------------------------------------------------------------------------------
 
 
-class CommandFailed(CrwError):
-    """A child process ended with another status than 0. Facts: argv, exit_status, output."""
-
-    reason = "command_failed"
-
-
-class CommandTimeout(CommandFailed):
-    """A child process passed its deadline and was killed with its process group."""
-
-    reason = "command_timeout"
-
-
-class GitError(CommandFailed):
+class GitError(CrwError):
     """git refused. Facts: argv, exit_status, output (its standard error)."""
 
     reason = "git"
+
+
+class GitTimeout(GitError):
+    """git passed its deadline and was killed with its process group; what it asked of a hub may have happened."""
+
+    reason = "git_timeout"
 
 
 class WorktreeError(CrwError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from shared.base.errors import CommandFailed, UsageError
+from shared.base.errors import GitError, UsageError
 from shared.hub.git import Git
 from shared.hub.refs import BRANCHES
 
@@ -125,7 +125,7 @@ def check_push(git: Git, repository: Path, hub_url: str, commit: str, probe: str
     try:
         git.run(repository, "push", "--quiet", "--no-verify", "--", hub_url, f"{commit}:{probe}")
         git.run(repository, "push", "--quiet", "--no-verify", "--", hub_url, f":{probe}")
-    except CommandFailed as error:
+    except GitError as error:
         raise UsageError(
             f"{shown} does not take a push from here ({error}); give this account write access and try again"
         ) from None

@@ -25,7 +25,7 @@ from typing import Any, cast
 import sh
 
 from shared.base.command import KILL_GRACE_SECONDS, die_with_parent
-from shared.base.errors import CommandTimeout, GitError
+from shared.base.errors import GitError, GitTimeout
 from shared.base.log import mask_url
 from shared.hub.environment import git_environment
 from shared.hub.looking import Child, Files, Looking, LookingTogether, only_looks
@@ -94,7 +94,7 @@ class Git:
 
         Raises:
             GitError: git said no, or the directory is not there.
-            CommandTimeout: the deadline passed; the whole process group is gone.
+            GitTimeout: the deadline passed; the whole process group is gone.
         """
         start = self._look if only_looks(args) else self._start
         result = self._finish(start, directory, args, args, input, env, timeout_seconds)
@@ -112,7 +112,7 @@ class Git:
             script: for `/bin/sh`; it takes nothing in that is not in its environment.
 
         Raises:
-            GitError, CommandTimeout: as `run`.
+            GitError: as `run`.
         """
         result = self._finish(self._look_together, directory, (script,), (name,), None, env, None)
         if result.exit_status != 0:
@@ -145,7 +145,7 @@ class Git:
             timed_out = _wait(child, timeout_seconds or self._timeout_seconds)
             result = Result(child.exit_code, _content(out), _text(err))
         if timed_out:
-            raise CommandTimeout(
+            raise GitTimeout(
                 f"git {named[0]} passed its deadline and was ended", argv=_masked(named), output=result.err
             )
         return result

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from shared.base.errors import CommandFailed, UsageError
+from shared.base.errors import GitError, UsageError
 from shared.base.log import mask_url
 from shared.hub.checks import check_content, check_kind, check_push, check_target_name, check_target_of_path
 from shared.hub.git import Git
@@ -129,7 +129,7 @@ def _check_url(git: Git, url: str, base: str | None, target: str | None) -> Hub:
         raise UsageError(f"{shown} is no repository; give the path or URL of one with --repo")
     try:
         advertised = _advertised(git, url)
-    except CommandFailed as error:
+    except GitError as error:
         raise UsageError(f"{shown} cannot be read ({error}); check the URL and this account's access") from None
     if not advertised:
         raise UsageError(f"{shown} has no commit yet; push a first commit and try again")

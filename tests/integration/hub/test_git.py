@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.base.errors import CommandTimeout, GitError
+from shared.base.errors import GitError, GitTimeout
 from shared.hub.environment import git_environment
 from shared.hub.git import Git
 from shared.hub.looking import only_looks
@@ -69,7 +69,7 @@ def test_a_deadline_ends_git_with_everything_it_started(repository: Path) -> Non
     started = time.monotonic()
     # Nobody else's command: another run of these tests may be at this one too.
     sleep = f"sleep 4321.{os.getpid()}"
-    with pytest.raises(CommandTimeout, match="deadline"):
+    with pytest.raises(GitTimeout, match="deadline"):
         Git().run(repository, "-c", f"alias.hang=!{sleep} & {sleep}", "hang", timeout_seconds=0.5)
     assert time.monotonic() - started < 10
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
@@ -78,7 +78,7 @@ def test_a_deadline_ends_git_with_everything_it_started(repository: Path) -> Non
 
 @pytest.mark.req("RULE29")
 def test_a_deadline_ends_a_script_with_everything_it_started(repository: Path) -> None:
-    with pytest.raises(CommandTimeout, match="git hang passed its deadline"):
+    with pytest.raises(GitTimeout, match="git hang passed its deadline"):
         Git(0.5).run_script(repository, "hang", "sleep 4322 &\nsleep 4322", env={})
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert "sleep 4322" not in listed.stdout

@@ -84,6 +84,26 @@ def test_a_patient_push_waits_for_a_hub_that_comes_back(place: Place, tmp_path: 
     assert len(tries) == 2
 
 
+@pytest.mark.req("RULE9")
+def test_a_patient_push_waits_for_a_hub_that_hangs(place: Place, tmp_path: Path) -> None:
+    hook, hangs = place.hub / "hooks" / "pre-receive", tmp_path / "hangs"
+    hook.write_text(f"#!/bin/sh\nwhile [ -e {hangs} ]; do sleep 0.1; done\n", encoding="utf-8")
+    hook.chmod(0o755)
+    hangs.touch()
+    tries = []
+
+    def attempt() -> Pushed:
+        tries.append(1)
+        if len(tries) == 2:
+            hangs.unlink()
+        return push(
+            Git(2 if hangs.exists() else 30), place.mirror, str(place.hub), {TARGET: place.first}, {TARGET: None}
+        )
+
+    assert patiently(attempt, lambda: False, 60).ok
+    assert len(tries) == 2
+
+
 def test_a_patient_push_gives_up_when_it_has_to_stop(place: Place, tmp_path: Path) -> None:
     place.hub.rename(tmp_path / "away")
     with pytest.raises(GitError):
