@@ -59,9 +59,9 @@ def _ask_flower(text: str, password_file: Path) -> int:
 
 
 def _run_the_readme_s_flow(home: Path) -> None:
-    """The flow that the README shows, with the scripted answer that it shows, on a repository of a user's own."""
+    """The first flow that the README shows, with the scripted answer that it shows, on a repository of a user's own."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (source,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    source = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[0]
     (answer,) = re.findall(r"`(\[\[steps:.*?\]\]\])`", readme)
     (home / "my_flow.py").write_text(source, encoding="utf-8")
     repository = home / "own"
