@@ -69,7 +69,7 @@ class Git:
     """The git on this machine's PATH."""
 
     def __init__(self, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> None:
-        self._timeout_seconds = timeout_seconds
+        self.timeout_seconds = timeout_seconds
         try:
             self._command = sh.Command("git")
         except sh.CommandNotFound:
@@ -142,7 +142,7 @@ class Git:
             except (sh.ForkException, OSError) as error:
                 said = str(error).splitlines()[-1]
                 raise GitError(f"git {named[0]} cannot be started: {said}", argv=["git"]) from None
-            timed_out = _wait(child, timeout_seconds or self._timeout_seconds)
+            timed_out = _wait(child, timeout_seconds or self.timeout_seconds)
             result = Result(child.exit_code, _content(out), _text(err))
         if timed_out:
             raise GitTimeout(

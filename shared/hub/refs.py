@@ -15,7 +15,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable
 from hashlib import sha256
-from pathlib import Path
 from urllib.parse import quote
 
 from shared.hub.git import Git, git_error
@@ -23,6 +22,8 @@ from shared.hub.git import Git, git_error
 NAMESPACE = "refs/crw/flow"
 BRANCHES = "refs/heads/"
 _BATCH = 200
+# Whoever removes may be silent for some minutes (`shared/journal/removals.py`), and is while a hub hangs.
+DELETION_SECONDS = 120.0
 # A component of a ref is a file's name on many hubs.
 _COMPONENT_LIMIT = 120
 
@@ -131,7 +132,8 @@ def delete_refs(git: Git, hub_url: str, names: Iterable[str], go_on: Callable[[]
             batch = ordered[start : start + _BATCH]
             go_on()
             deletions = [f":{name}" for name in batch]
-            done = git.run(Path(directory), "push", "--quiet", "--no-verify", "--", hub_url, *deletions, check=False)
+            args = ("push", "--quiet", "--no-verify", "--", hub_url, *deletions)
+            done = git.run(directory, *args, check=False, timeout_seconds=min(DELETION_SECONDS, git.timeout_seconds))
             # Somebody else may have deleted one meanwhile: what counts is that they are gone.
             if done.exit_status != 0 and read_refs(git, hub_url, *batch):
                 raise git_error(("push", hub_url), done)

@@ -4,9 +4,10 @@ A removal is an intent like any other: its row is committed before anything goes
 the lock of the run and only while that has ended. Whoever opens the run again (a resume,
 a fork of it, a recovery of one of its calls) locks it too and refuses while such a row
 stands. The row ends with the removal. One whose owner died holds until its worker is
-known to be dead, else for a few minutes from its last sign of life; a remover that was
-silent for that long has lost the right, and finds out before its next step.
-Source: rules of the protocol, 39.
+known to be gone (a lease that ran out is no proof), else for a few minutes from its last
+sign of life; a remover that was silent for that long has lost the right, and finds out
+before its next step.
+Source: rules of the protocol, 4 and 39.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from shared.base.log import get_logger
 from shared.journal.database import Database, retrying
 from shared.journal.queries import removing as statements
 
-# No single step of a removal (a worktree, a push of deletions) takes as long.
+# A push of deletions ends before (`shared/hub/refs.py`), and no worktree takes as long to remove.
 _HOLD_SECONDS = 300.0
 # Many small steps need no round trip each.
 _CONFIRM_SECONDS = 1.0
@@ -60,7 +61,7 @@ def removing(
     """Hold the right to remove what an ended run left, while the block runs.
 
     Args:
-        worker: the incarnation that removes, when it is one; its death ends the right.
+        worker: the incarnation that removes, when it is one; the right ends with it.
         days: only when the run ended longer ago than that.
         resumes: only when the run was resumed so often.
 
@@ -72,8 +73,9 @@ def removing(
     """
     cleaner = str(uuid.uuid4())
     values = {"cleaner": cleaner, "run": run_id, "place": place, "worker": worker, "days": days, "resumes": resumes}
-    _begin(database, values | {"seconds": _HOLD_SECONDS})
+    # Before it is asked for: a process that was frozen behind the answer has been silent as long.
     confirmed = _clock()
+    _begin(database, values | {"seconds": _HOLD_SECONDS})
 
     def go_on() -> None:
         nonlocal confirmed

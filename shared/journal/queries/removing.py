@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from sqlalchemy import TextClause, text
 
+# A worker that was declared dead for its silence may be in the middle of a step; once it has ended in order, or its
+# host has the next one (which has the lock of the state directory), nothing of it goes on.
+_OF_GONE_WORKER = """exists (select 1 from farm_workers w where w.worker_id = c.worker_id and (w.state = 'stopped'
+            or (w.state = 'dead' and exists (select 1 from farm_workers n where n.host = w.host
+              and n.started_at > w.started_at))))"""
+
 
 # Locks: the worker's row FOR SHARE, first as in a claim: "this worker is dead" and this exclude each other.
 def worker_to_clean() -> TextClause:
@@ -59,10 +65,10 @@ def line_to_keep() -> TextClause:
 # Locks: the rows that go, by cleaner; one that is renewed at this moment is waited for, and stays.
 def drop_dead_cleaners() -> TextClause:
     """Forget those that died: silent for too long, or of a worker that is no more."""
-    return text("""
+    return text(f"""
         with dead as (
           select c.cleaner from run_cleaners c where c.run_id = any(:runs) and (c.held_until <= clock_timestamp()
-            or exists (select 1 from farm_workers w where w.worker_id = c.worker_id and w.state in ('dead', 'stopped')))
+            or {_OF_GONE_WORKER})
           order by c.cleaner for update of c)
         delete from run_cleaners c using dead d where c.cleaner = d.cleaner""")
 
@@ -78,11 +84,10 @@ def cleaners() -> TextClause:
 # Locks nothing.
 def cleaners_of_line() -> TextClause:
     """The same for a run and those it was forked from; for people, nothing is decided by it."""
-    return text("""
+    return text(f"""
         with recursive line as (
           select r.run_id, r.resumes_run from flow_runs r where r.run_id = :run
           union select r.run_id, r.resumes_run from flow_runs r join line l on r.run_id = l.resumes_run)
         select c.run_id, c.place, cast(extract(epoch from c.held_until - clock_timestamp()) as float8) as seconds_left
         from run_cleaners c where c.run_id in (select run_id from line) and c.held_until > clock_timestamp()
-          and not exists (select 1 from farm_workers w where w.worker_id = c.worker_id
-            and w.state in ('dead', 'stopped')) order by c.began_at, c.cleaner""")
+          and not {_OF_GONE_WORKER} order by c.began_at, c.cleaner""")

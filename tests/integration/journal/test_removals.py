@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from shared.base.errors import RightLost, UsageError
 from shared.base.ids import new_run_id
-from shared.journal import runs
+from shared.journal import removals, runs
 from shared.journal.append import RunLease, RunRows
+from shared.journal.database import Database
 from shared.journal.forking import Renaming, fork
 from shared.journal.read import load
 from shared.journal.removals import load_cleaners, removing
@@ -85,7 +88,11 @@ def test_a_remover_that_died_keeps_nobody_from_the_run(farm: Farm) -> None:
         removal.__enter__()
     farm.rows("update run_cleaners set held_until = now() where worker_id is null returning 1")
     assert reopen(farm, run) is None, "its worker lives"
+    farm.rows("update farm_workers set state = 'dead' returning 1")
+    assert reopen(farm, run) is None, "its lease ran out: it may be frozen in the middle of a step"
+    assert load_cleaners(farm.database, run) != []
     farm.new_worker()
+    assert load_cleaners(farm.database, run) == []
     assert reopen(farm, run) is not None, "the host's next incarnation is the proof that the worker is gone"
     assert farm.rows("select count(*) from run_cleaners") == [(0,)]
 
@@ -109,6 +116,26 @@ def test_a_remover_that_was_silent_for_too_long_removes_nothing_more(
     farm.new_worker("h2")
     with pytest.raises(RightLost, match="declared dead"), removing(farm.database, run, "host h2", worker=dead):
         pytest.fail("a dead worker removes nothing")
+
+
+@pytest.mark.req("RULE39")
+def test_a_remover_that_froze_before_its_first_step_removes_nothing(
+    farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, clock, slept = removals._begin, removals._clock, [0.0]
+
+    def begin_and_freeze(database: Database, values: dict[str, Any]) -> None:
+        begin(database, values)
+        farm.rows("update run_cleaners set held_until = now() returning 1")
+        slept.append(400.0)
+
+    monkeypatch.setattr(removals, "_begin", begin_and_freeze)
+    monkeypatch.setattr(removals, "_clock", lambda: clock() + slept[-1])
+    run = ended_run(farm).run_id
+    with removing(farm.database, run, "hub") as go_on:
+        assert reopen(farm, run) is not None
+        with pytest.raises(RightLost, match="ran out"):
+            go_on()
 
 
 @pytest.mark.req("RULE39")
