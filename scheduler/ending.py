@@ -9,9 +9,11 @@ Source: rules of the protocol, 24 and 47.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import NoReturn
 
 from scheduler.stall import where_it_stands
@@ -21,6 +23,8 @@ from shared.base.log import get_logger
 BLOCKED_STATUS = 4
 # However short a drain is wished for: giving runs back takes a script's unwinding and some statements.
 _LEAST_SECONDS = 10.0
+# What is said at the end goes to a reader who may be gone, or read no more; the process ends all the same.
+_LAST_WORDS_SECONDS = 1.0
 log = get_logger()
 
 
@@ -46,12 +50,25 @@ class Grace:
         self._begin.wait()
         # Nobody sets it: a wait that a signal does not cut short.
         threading.Event().wait(self._seconds)
-        log.error("end_forced", seconds=self._seconds, at=where_it_stands(self._main_thread))
+        _briefly(lambda: log.error("end_forced", seconds=self._seconds, at=where_it_stands(self._main_thread)))
         leave(BLOCKED_STATUS)
 
 
 def leave(status: int) -> NoReturn:
-    """End the process without waiting for anybody's threads."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+    """End the process without waiting for anybody's threads, or for whoever reads its output."""
+    for name in ("stdout", "stderr"):
+        _briefly(lambda name=name: getattr(sys, name).flush())  # type: ignore[misc]
     os._exit(status)
+
+
+def _briefly(act: Callable[[], object]) -> None:
+    """Do something that may fail, or wait for a lock that another thread holds for good."""
+
+    def attempt() -> None:
+        with contextlib.suppress(Exception):
+            act()
+
+    with contextlib.suppress(RuntimeError):  # no more threads can be started
+        thread = threading.Thread(target=attempt, name="last-words", daemon=True)
+        thread.start()
+        thread.join(_LAST_WORDS_SECONDS)

@@ -6,6 +6,7 @@ Source: design of the farm, "Processes"; rules of the protocol, 13.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -71,7 +72,9 @@ def main() -> int:
         # Not closed: the end of a loop waits for all that a script left in it.
         asyncio.Runner().run(_serve(settings, database, broker_url, handed, grace))
     except BaseException:  # noqa: BLE001 - SystemExit from a script's callback, too: the supervisor has to hear of it
-        get_logger().exception("loop_broke")
+        grace.begin()
+        with contextlib.suppress(OSError):  # nobody reads it
+            get_logger().exception("loop_broke")
     leave(_BROKE_STATUS)
 
 
