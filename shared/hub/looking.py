@@ -16,8 +16,18 @@ from dataclasses import dataclass
 from typing import IO, Protocol
 
 _LOOKS = frozenset({"cat-file", "for-each-ref", "ls-files", "ls-tree", "merge-base", "rev-list", "rev-parse"})
-# The pipe has its end when the caller is gone: then the whole group goes.
-_WATCHING = "exec 3<&0\n(read -r _ <&3; kill 0) &\n(set -eu\n{script}) </dev/null 3<&- &\nwait $!"
+# The pipe has its end when the caller is gone: then the whole group goes. Who watches is waited for, too: an orphan is
+# for the machine's first process to bury, which in a container may be a worker that buries nobody.
+_WATCHING = """exec 3<&0
+(read -r _ <&3; kill 0) &
+watching=$!
+(set -eu
+{script}) </dev/null 3<&- &
+wait $!
+status=$?
+kill $watching
+wait $watching 2>/dev/null
+exit $status"""
 
 
 @dataclass(frozen=True)

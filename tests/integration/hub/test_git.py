@@ -108,6 +108,22 @@ def test_a_script_ends_with_the_process_that_runs_it(repository: Path, tmp_path:
     wait_until(is_gone, 10, "the script to end")
 
 
+def test_a_script_leaves_nobody_for_the_machine_to_bury(repository: Path) -> None:
+    # Orphans of a subreaper are its own children.
+    code = f"""
+import ctypes, os
+from shared.hub.git import Git
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0
+Git().run_script({str(repository)!r}, "look", "git rev-parse --git-dir", env={{}})
+try:
+    os.waitpid(-1, 0)
+except ChildProcessError:
+    print("none")
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert said.stdout == "none\n"
+
+
 def test_what_changes_something_or_asks_another_machine_is_no_mere_look() -> None:
     assert only_looks(("rev-parse", "HEAD")) and only_looks(("worktree", "list", "-z"))
     for args in (("worktree", "add"), ("fetch",), ("ls-remote", "x"), ("-c", "a=b", "rev-parse"), ("update-ref",)):
