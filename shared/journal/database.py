@@ -27,7 +27,9 @@ from shared.journal.postgres_errors import is_lost, is_retryable
 
 T = TypeVar("T")
 
-_KEEPALIVE = {
+_SESSION: dict[str, Any] = {
+    # Texts go as they are: neither the environment nor the database's own encoding says what they may hold.
+    "client_encoding": "utf8",
     "keepalives_idle": 15,
     "keepalives_interval": 5,
     "keepalives_count": 3,
@@ -52,7 +54,7 @@ class Database:
             "pool_recycle": 1800,
             # The connection that was used last is used next: its server process is the warm one.
             "pool_use_lifo": True,
-            "connect_args": {"application_name": f"crw-{process}", "connect_timeout": 5, **_KEEPALIVE},
+            "connect_args": {"application_name": f"crw-{process}", "connect_timeout": 5, **_SESSION},
         }
         self.engine: Engine = create_engine(self.url, isolation_level="READ COMMITTED", **options)
         # Connections of their own: to switch one to autocommit and back costs a round trip each time, and
@@ -128,7 +130,7 @@ class Database:
             **arguments,
             "application_name": f"crw-{self.process}",
             "connect_timeout": max(2, round(timeout_seconds)),
-            **_KEEPALIVE,
+            **_SESSION,
         }
         if statement_timeout_seconds is not None:
             arguments["options"] = f"-c statement_timeout={int(statement_timeout_seconds * 1000)}"

@@ -97,7 +97,7 @@ class AppendConnection:
                     self._connection = self._database.connect_raw()
                 with self._connection.cursor() as cursor:
                     self._pass_points("before", group)
-                    cursor.execute(APPEND, parameters)
+                    _execute(cursor, parameters)
                     answer = cursor.fetchone()
                     if answer[0]:
                         self._pass_points("after", group)
@@ -142,6 +142,14 @@ class AppendConnection:
                 # Nobody repeated anything: somebody else wrote under this right.
                 verdicts.append(Verdict("lost"))
         return verdicts
+
+
+def _execute(cursor: Any, parameters: dict[str, Any]) -> None:
+    try:
+        cursor.execute(APPEND, parameters)
+    except ValueError as error:
+        # Nothing was sent: some text is one that no statement can hold.
+        raise psycopg2.DataError(str(error)) from error
 
 
 def _written(group: Group, firsts: list[int], withdrawn: int, queues: dict[str, str] | None) -> list[Verdict]:

@@ -9,7 +9,8 @@ import pytest
 
 from shared.base.errors import BudgetSpent, RightLost, RowRefused, RunStopping, StoreError
 from shared.journal import open_calls, read, runs
-from shared.journal.append import CallRows, EndedCall, RunLease, RunRows
+from shared.journal.append import CallRows, EndedCall, JournalWriter, RunLease, RunRows
+from shared.journal.database import Database
 from shared.model.rows import CallRow, EventRow, NewCallRow, NewEventRow
 from tests.journal_farm import Farm
 from tests.waiting import wait_until
@@ -64,6 +65,36 @@ def test_a_stale_member_and_an_unstorable_one_fail_alone(farm: Farm) -> None:
     with pytest.raises(RowRefused, match="integer"):
         futures[2].result()
     assert farm.writer.append(bad, NewCallRow("refused", {"reason": "x"})).seqs
+
+
+@pytest.mark.req("RULE31")
+@pytest.mark.parametrize("path", ["main/1[\x00]", "main/1[\ud800]"])
+def test_a_member_that_no_statement_can_hold_fails_alone(farm: Farm, path: str) -> None:
+    lease, other = farm.new_run(), farm.new_run()
+    good, bad = farm.opening(other), farm.opening(lease, path=path)
+    futures = [
+        farm.writer.submit(RunRows(lease, opens=(bad,)), wait=False),
+        farm.writer.submit(RunRows(other, opens=(good,))),
+    ]
+    assert futures[1].result().seqs
+    with pytest.raises(RowRefused, match="prepared"):
+        futures[0].result()
+    assert farm.open(lease)
+
+
+def test_texts_are_stored_whatever_encoding_the_environment_asks_for(
+    farm: Farm, fresh_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    database = Database(fresh_database, process="test")
+    writer = JournalWriter(database)
+    try:
+        lease = farm.new_run()
+        writer.submit(RunRows(lease, events=(NewEventRow("log", {"message": "漢"}, label="漢"),))).result()
+        assert farm.rows("select label from flow_events where kind = 'log'") == [("漢",)]
+    finally:
+        writer.close()
+        database.close()
 
 
 @pytest.mark.req("RULE28")

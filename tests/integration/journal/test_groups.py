@@ -1,4 +1,4 @@
-"""One group of many members: each row keeps its own number, data and result."""
+"""One group of many members: each row keeps its own number, texts, data and result."""
 
 from __future__ import annotations
 
@@ -35,3 +35,38 @@ def test_rows_of_two_runs_in_one_group_keep_their_numbers_their_data_and_their_r
             if claim.run_id == lease.run_id:
                 assert [row.detail for row in mine] == [{"of": n}, {"n": n}]
                 assert [row.result for row in mine] == [None, ends[n].result]
+
+
+_ODD = [
+    "", " ", "  a  ", "\t", "NULL", "null", '"NULL"', "{}", "{a,b}", "()", "(a,b)", ")", "(", ",", ",,", '"', '""',
+    "\\", "\\\\", '\\"', '"\\', "\\n", "a\nb", "\n", "\r", "\r\n", "\u2028", "\u0085", "\x0b", "\x0c", "\x1f", "\x7f",
+    "'", "''", "E'\\x'", "%s", "%(run)s", "$crw$", "ä", "漢", "😀", "e\u0301", "\ufeff", "\ufffe", "²", "x" * 100_000,
+    'a\\",")\n(\'', "t", "True", "1", "\\N",
+]  # fmt: skip
+
+
+@pytest.mark.req("J01", "RULE31")
+def test_texts_of_any_kind_stand_in_their_columns_as_they_were_given(farm: Farm) -> None:
+    worker, lease = farm.new_worker(), farm.new_run()
+    held = farm.claim(worker, farm.open(lease))
+    calls = [
+        farm.writer.submit(
+            CallRows(held, (NewCallRow("placed", {text: [text]}, worktree_path=text, label=text, thread_id=text),)),
+            wait=False,
+        )
+        for text in _ODD
+    ]
+    events = [
+        farm.writer.submit(RunRows(lease, events=(NewEventRow("log", {text: text}, op=text, label=text),)), wait=False)
+        for text in _ODD
+    ]
+    farm.writer.flush()
+    seqs = [[future.result().seqs[0] for future in futures] for futures in (calls, events)]
+    stored = dict((row.seq, row) for row in read.load(farm.database, lease.run_id))
+    for text, call, event in zip(_ODD, *seqs, strict=True):
+        row, said = stored[call], stored[event]
+        assert isinstance(row, CallRow) and isinstance(said, EventRow)
+        assert (row.worktree_path, row.label, row.thread_id, row.detail) == (text, text, text, {text: [text]})
+        assert (said.op, said.label, said.data) == (text, text, {text: text})
+    columns = farm.rows("select seq, op, label from flow_events where kind = 'log' order by seq")
+    assert columns == [(seq, text, text) for seq, text in zip(seqs[1], _ODD, strict=True)]
