@@ -10,7 +10,7 @@ the guard ref (`guard.py`), so that a worker that lost its right moves nothing.
 
 When things fail: a hub that cannot be reached raises `GitError` and nothing is
 known about the push (the caller reads the refs again before it believes anything);
-a push that the hub refuses is a value (`Pushed.refused`), never an exception.
+a push that the hub judged and refuses is a value (`Pushed.refused`), never an exception.
 
     environment  what every git command sees: nothing of the caller's repository, fixed settings
     git          run one git command: deadline, own process group, exact bytes

@@ -16,7 +16,7 @@ from typing import TypeVar
 from shared.base.errors import GitError
 from shared.base.log import get_logger, mask_url
 from shared.hub.git import Git, git_error
-from shared.hub.refusals import is_for_good
+from shared.hub.refusals import is_doubtful, is_for_good, is_no_verdict
 
 T = TypeVar("T")
 
@@ -27,6 +27,8 @@ _REMOTE = "remote:"
 _SAID_CHARACTERS = 500
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 30.0
+# A directory of accounts that restarts, a hub that fails over, a window in which requests are counted, a lock.
+_DOUBTFUL_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ def push(git: Git, mirror: Path, hub_url: str, refs: Mapping[str, str], expect: 
         expect: ref -> what it must be now (None: absent); every ref of `refs` has an entry.
 
     Raises:
-        GitError: the hub cannot be reached, or its answer was lost: whether it moved is not known.
+        GitError: the hub cannot be reached, did not come to a verdict, or its answer was lost: whether it moved is not
+            known.
     """
     leases = [f"--force-with-lease={ref}:{expect[ref] or ''}" for ref in refs]
     receiver = [_DURABLE_RECEIVER] if hub_url.startswith("/") else []
@@ -72,7 +75,8 @@ def push(git: Git, mirror: Path, hub_url: str, refs: Mapping[str, str], expect: 
     if result.exit_status == 0:
         return Pushed()
     refused = {match["ref"]: match["reason"] for match in _REJECTED.finditer(result.line)}
-    if not refused or any("remote failure" in reason for reason in refused.values()):
+    reasons = "\n".join(refused.values())
+    if not refused or "remote failure" in reasons or is_no_verdict(f"{reasons}\n{result.err}"):
         raise git_error(args, result)
     return Pushed(refused, _said(result.err))
 
@@ -91,9 +95,11 @@ def patiently(attempt: Callable[[], T], should_stop: Callable[[], object], patie
         should_stop: asked between attempts; true gives up at once.
 
     Raises:
-        GitError: the last failure, when patience or the right to go on ended; at once one that no repetition mends.
+        GitError: the last failure, when patience or the right to go on ended; at once one that no repetition mends;
+            once it has stood for ten minutes, one that may be for good.
     """
     end = time.monotonic() + patience_seconds
+    doubtful_since: float | None = None
     pause = _FIRST_PAUSE_SECONDS
     while True:
         try:
@@ -102,7 +108,10 @@ def patiently(attempt: Callable[[], T], should_stop: Callable[[], object], patie
             if is_for_good(error):
                 raise
             get_logger().warning("hub_unreachable", error=str(error), again_in_seconds=pause)
-            if should_stop() or time.monotonic() + pause > end:
+            now = time.monotonic()
+            doubtful_since = (doubtful_since or now) if is_doubtful(error) else None
+            until = min(end, doubtful_since + _DOUBTFUL_SECONDS) if doubtful_since else end
+            if should_stop() or now + pause > until:
                 raise
         wake = time.monotonic() + pause
         while time.monotonic() < wake and not should_stop():

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from shared.base.errors import GitError
+from shared.base.command import KILL_GRACE_SECONDS
+from shared.base.errors import GitError, GitTimeout
+from shared.hub import refs
 from shared.hub.git import Git
 from shared.hub.guard import move_guard, push_guarded
 from shared.hub.push import Pushed, patiently, push
 from shared.hub.refs import delete_run_refs, guard_ref, read_ref, read_refs
+from shared.journal import removals
 from tests.repositories import commit_files, git, make_bare_hub
 
 RUN = "raaaaaaaaaaaa"
@@ -104,6 +107,66 @@ def test_a_patient_push_waits_for_a_hub_that_hangs(place: Place, tmp_path: Path)
     assert len(tries) == 2
 
 
+@pytest.mark.req("RULE9")
+def test_a_patient_push_waits_for_a_hub_whose_hook_gets_no_answer(place: Place) -> None:
+    hook = place.hub / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\necho GitLab: Internal API unreachable >&2\nexit 1\n", encoding="utf-8")
+    hook.chmod(0o755)
+    tries = []
+
+    def attempt() -> Pushed:
+        tries.append(1)
+        if len(tries) == 2:
+            hook.unlink()
+        return place.push({TARGET: place.first}, {TARGET: None})
+
+    assert patiently(attempt, lambda: False, 30).ok
+    assert len(tries) == 2
+
+
+@pytest.mark.req("RULE9")
+def test_a_patient_push_waits_for_a_ref_that_somebody_has_locked(place: Place) -> None:
+    lock = place.hub / f"{TARGET}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    tries = []
+
+    def attempt() -> Pushed:
+        tries.append(1)
+        if len(tries) == 2:
+            lock.unlink()
+        return place.push({TARGET: place.first}, {TARGET: None})
+
+    assert patiently(attempt, lambda: False, 30).ok
+    assert len(tries) == 2
+
+
+@pytest.mark.req("RULE9")
+def test_a_hub_that_admits_nobody_is_believed_once_that_has_stood(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = tmp_path / "ssh"
+    door.write_text("#!/bin/sh\necho 'git@hub: Permission denied (publickey).' >&2\nexit 255\n", encoding="utf-8")
+    door.chmod(0o755)
+    monkeypatch.setenv("GIT_SSH", str(door))
+    tries = []
+
+    def attempt() -> Pushed:
+        tries.append(1)
+        hub = "git@hub:a.git" if len(tries) < opens_at else str(place.hub)
+        return push(place.git, place.mirror, hub, {TARGET: place.first}, {TARGET: None})
+
+    opens_at = 2
+    assert patiently(attempt, lambda: False, 3600).ok
+    assert len(tries) == 2
+    monkeypatch.setattr("shared.hub.push._DOUBTFUL_SECONDS", 1.5)
+    tries.clear()
+    opens_at = 100
+    with pytest.raises(GitError, match="publickey"):
+        patiently(attempt, lambda: False, 3600)
+    assert len(tries) == 2
+
+
 def test_a_patient_push_gives_up_when_it_has_to_stop(place: Place, tmp_path: Path) -> None:
     place.hub.rename(tmp_path / "away")
     with pytest.raises(GitError):
@@ -184,3 +247,15 @@ def test_deleting_a_runs_refs_leaves_branches_and_other_runs(place: Place) -> No
     assert delete_run_refs(place.git, hub, RUN) == mine
     assert delete_run_refs(place.git, hub, RUN) == []
     assert set(read_refs(place.git, hub, other, TARGET)) == {other, TARGET}
+
+
+@pytest.mark.req("RULE39")
+def test_a_removal_waits_for_no_hub_longer_than_its_right_lasts(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refs.DELETION_SECONDS + KILL_GRACE_SECONDS < removals._HOLD_SECONDS
+    assert place.push({guard_ref(RUN): place.first}, {guard_ref(RUN): None}).ok
+    hook = place.hub / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\nsleep 20\n", encoding="utf-8")
+    hook.chmod(0o755)
+    monkeypatch.setattr(refs, "DELETION_SECONDS", 1.0)
+    with pytest.raises(GitTimeout):
+        delete_run_refs(Git(600), str(place.hub), RUN)
