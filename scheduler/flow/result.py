@@ -13,6 +13,8 @@ from scheduler.flow.nodes import Hold
 from shared.base.errors import CrwError, FlowError
 from shared.model.outcome import Ended, Meta, Status
 
+_CAUSE_CHARACTERS = 300
+
 
 class Failed(CrwError):
     """Raised by a script that gives up: `raise flow.Failed("still failing after three rounds")`."""
@@ -105,7 +107,8 @@ class CallResult:
         """
         if not self.ok:
             why = f" ({self.reason})" if self.reason else ""
-            raise CallFailed(f"the call {self._described()} ended {self.status}{why}", self)
+            cause = _first_line(self._ended.facts.get("error"))
+            raise CallFailed(f"the call {self._described()} ended {self.status}{why}{cause}", self)
         return self.output
 
     def __getitem__(self, key: Any) -> Any:
@@ -138,6 +141,12 @@ class CallResult:
     def fingerprint(self) -> list[Any]:
         """What of the result enters the digest of a join."""
         return [str(self.status), self.reason, self._ended.result_digest]
+
+
+def _first_line(error: Any) -> str:
+    """What is recorded of a cause, as the end of a sentence: a replay raises with the same words."""
+    text = str(error or "").strip().partition("\n")[0]
+    return f": {text[:_CAUSE_CHARACTERS]}" if text else ""
 
 
 def as_data(value: Any) -> Any:

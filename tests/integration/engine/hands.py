@@ -45,9 +45,9 @@ def completed(output: Any, **columns: Any) -> list[NewCallRow]:
     return [NewCallRow("completed", result=json.dumps(output).encode(), **columns)]
 
 
-def ended(event: str, reason: str, **columns: Any) -> list[NewCallRow]:
-    """The rows of a call that ended without a result."""
-    return [NewCallRow(event, {"reason": reason}, **columns)]
+def ended(event: str, reason: str, *, error: str | None = None, **columns: Any) -> list[NewCallRow]:
+    """The rows of a call that ended without a result; `error` is the cause in words."""
+    return [NewCallRow(event, {"reason": reason, **({"error": error} if error else {})}, **columns)]
 
 
 def echo(prepared: CallRow) -> Sequence[NewCallRow]:

@@ -100,7 +100,7 @@ except flow.JoinFailed as failed:
 
 def test_a_call_that_did_not_complete_is_a_value(field):
     def answer(prepared):
-        return ended("refused", "pair_refused", thread_id="t")
+        return ended("refused", "pair_refused", thread_id="t", error="the server has no such pair\nmore of it")
 
     _, end = run(
         field,
@@ -114,7 +114,8 @@ except flow.CallFailed as failed:
         answer,
     )
     assert end["result"] == [
-        False, "refused", "pair_refused", None, "the call of role reviewer ended refused (pair_refused)"
+        False, "refused", "pair_refused", None,
+        "the call of role reviewer ended refused (pair_refused): the server has no such pair",
     ]  # fmt: skip
 
 
