@@ -90,7 +90,6 @@ def fork(
 
     def store() -> Submitted:
         with database.transaction() as connection:
-            _check_kept(connection, renaming.old, cleaned_at)
             values = {"new": renaming.new, "old": renaming.old, "key": key, "next_seq": len(rows) + 2}
             if connection.execute(forking.forked_run(), values).first() is None:
                 return _same(connection.execute(forking.run_of_key(), {"key": key}).one(), renaming.old, key, at)
@@ -111,13 +110,15 @@ def fork(
                         connection.execute(table.insert(), copied)
             payload = {"new": renaming.new, "writer": WRITER, "payload": storable(data)}
             connection.execute(forking.forked_row(), payload)
+            # Last: who appends to the other run, which may be driven, waits for the commit and not for the copies.
+            _check_kept(connection, renaming.old, cleaned_at)
         return Submitted(renaming.new, True)
 
     return retrying(store)
 
 
 def _check_kept(connection: Connection, run: str, cleaned_at: datetime | None) -> None:
-    """Hold the run still as it was judged, so that no removal begins before the fork stands."""
+    """Refuse a run that is not as it was judged, and hold it so until the fork stands: no removal begins before."""
     for cleaner in lock_against_removal(connection, run):
         raise UsageError(cleaner.sentence())
     if connection.execute(forking.cleaned_at(), {"run": run}).scalar() != cleaned_at:
