@@ -25,7 +25,7 @@ from shared.model.rows import CallRow
 def was_given_up(database: Database, host: str, rows: Sequence[CallRow]) -> bool:
     """Whether the host of a call is lost, or its name has another home than it had for this call."""
     standing = questions.host_standing(database, host, _worker_of(rows))
-    return standing is None or standing.state == "lost" or standing.moved
+    return standing is None or standing.is_given_up
 
 
 def settle_given_up(database: Database, host: str, rows: Sequence[CallRow]) -> dict[str, Any]:

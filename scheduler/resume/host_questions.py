@@ -86,7 +86,7 @@ class HostQuestions:
         while True:
             try:
                 standing = await asyncio.to_thread(questions.host_standing, self._database, host, worker)
-                return standing is None or standing.state == "lost" or standing.moved
+                return standing is None or standing.is_given_up
             except StoreUnavailable as error:
                 log.warning("proofs_delayed", run=self._run_id, host=host, why=str(error))
                 await asyncio.sleep(_SILENT_PAUSE_SECONDS)
@@ -131,7 +131,7 @@ class HostQuestions:
                 if time.monotonic() - looked_at > _STANDING_SECONDS:
                     looked_at = time.monotonic()
                     standing = await asyncio.to_thread(questions.host_standing, self._database, host)
-                    if standing is None or standing.state == "lost":
+                    if standing is None or standing.is_given_up:
                         return None
                 if question is None:
                     question = await asyncio.to_thread(self._put, host)

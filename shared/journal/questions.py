@@ -56,6 +56,11 @@ class HostStanding:
     alive: bool
     moved: bool = False
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether nobody can ask that home any more."""
+        return self.state == "lost" or self.moved
+
 
 def ask(
     database: Database, host: str, kind: str, run_id: str, call_id: str | None = None, *, epoch: int | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,20 @@ class Place:
 
     def read(self, ref: str) -> str | None:
         return read_ref(self.git, str(self.hub), ref)
+
+
+def push_until_mended(place: Place, mend: Callable[[], object], seconds: float = 30) -> None:
+    """Push patiently where the first attempt fails, and the second one comes after `mend`."""
+    tries = []
+
+    def attempt() -> Pushed:
+        tries.append(1)
+        if len(tries) == 2:
+            mend()
+        return place.push({TARGET: place.first}, {TARGET: None})
+
+    assert patiently(attempt, lambda: False, seconds).ok
+    assert len(tries) == 2
 
 
 @pytest.fixture
@@ -75,16 +90,7 @@ def test_a_hub_that_is_away_is_an_error_and_not_a_refusal(place: Place, tmp_path
 @pytest.mark.req("RULE9")
 def test_a_patient_push_waits_for_a_hub_that_comes_back(place: Place, tmp_path: Path) -> None:
     place.hub.rename(tmp_path / "away")
-    tries = []
-
-    def attempt() -> Pushed:
-        tries.append(1)
-        if len(tries) == 2:
-            (tmp_path / "away").rename(place.hub)
-        return place.push({TARGET: place.first}, {TARGET: None})
-
-    assert patiently(attempt, lambda: False, 30).ok
-    assert len(tries) == 2
+    push_until_mended(place, lambda: (tmp_path / "away").rename(place.hub))
 
 
 @pytest.mark.req("RULE9")
@@ -93,18 +99,13 @@ def test_a_patient_push_waits_for_a_hub_that_hangs(place: Place, tmp_path: Path)
     hook.write_text(f"#!/bin/sh\nwhile [ -e {hangs} ]; do sleep 0.1; done\n", encoding="utf-8")
     hook.chmod(0o755)
     hangs.touch()
-    tries = []
+    place.git = Git(2)
 
-    def attempt() -> Pushed:
-        tries.append(1)
-        if len(tries) == 2:
-            hangs.unlink()
-        return push(
-            Git(2 if hangs.exists() else 30), place.mirror, str(place.hub), {TARGET: place.first}, {TARGET: None}
-        )
+    def mend() -> None:
+        hangs.unlink()
+        place.git = Git(30)
 
-    assert patiently(attempt, lambda: False, 60).ok
-    assert len(tries) == 2
+    push_until_mended(place, mend, 60)
 
 
 @pytest.mark.req("RULE9")
@@ -112,16 +113,7 @@ def test_a_patient_push_waits_for_a_hub_whose_hook_gets_no_answer(place: Place) 
     hook = place.hub / "hooks" / "pre-receive"
     hook.write_text("#!/bin/sh\necho GitLab: Internal API unreachable >&2\nexit 1\n", encoding="utf-8")
     hook.chmod(0o755)
-    tries = []
-
-    def attempt() -> Pushed:
-        tries.append(1)
-        if len(tries) == 2:
-            hook.unlink()
-        return place.push({TARGET: place.first}, {TARGET: None})
-
-    assert patiently(attempt, lambda: False, 30).ok
-    assert len(tries) == 2
+    push_until_mended(place, hook.unlink)
 
 
 @pytest.mark.req("RULE9")
@@ -129,16 +121,7 @@ def test_a_patient_push_waits_for_a_ref_that_somebody_has_locked(place: Place) -
     lock = place.hub / f"{TARGET}.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
     lock.touch()
-    tries = []
-
-    def attempt() -> Pushed:
-        tries.append(1)
-        if len(tries) == 2:
-            lock.unlink()
-        return place.push({TARGET: place.first}, {TARGET: None})
-
-    assert patiently(attempt, lambda: False, 30).ok
-    assert len(tries) == 2
+    push_until_mended(place, lock.unlink)
 
 
 @pytest.mark.req("RULE9")
