@@ -22,7 +22,7 @@ from typing import Any
 from shared.base.errors import WorktreeError
 from shared.hub.refs import pending_ref, retired_ref
 from shared.model.allocation import Allocation, AllocationKind
-from shared.model.boundary import Boundary, boundary_of
+from shared.model.boundary import Boundary, boundary_of, without_withdrawn
 from shared.model.rows import CallRow, NewCallRow
 from workers.call.context import AgentCall
 from workers.call.continuing import Conversation, Rung
@@ -216,11 +216,13 @@ def retired_before(call: AgentCall, history: NodeHistory, host: str) -> tuple[st
 
     A worktree is retired where a fresh one followed it on its host; one that stands on another
     host is kept by what its last call left on the hub. A fork's copied rows are of no host: there
-    the hosts count that the other run had.
+    the hosts count that the other run had. What was announced for an earlier holder of this call, or
+    for an attempt that was withdrawn, is no worktree that anybody worked in.
     """
     run, node = call.claim.run_id, call.claim.node_id
     assert node is not None
-    made = list({row.allocation: row for row in history.made}.values())
+    worked_in = {row.seq for row in without_withdrawn(call.node_rows)} - {row.seq for row in call.rows}
+    made = list({row.allocation: row for row in history.made if row.seq in worked_in}.values())
     fresh = AllocationKind.FRESH.value
     followers = [(row.worktree_kind, _stood_on(row)) for row in made[1:]] + [(fresh, (host, None))]
     refs = [

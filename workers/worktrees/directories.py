@@ -193,7 +193,8 @@ class Directories:
         """Keep what stands in the node's newest worktree, which a new one is about to follow.
 
         The directory stays: an earlier conversation may still go on in it. One that cannot
-        be snapshotted stays as well, and must not keep its node from a fresh start.
+        be snapshotted stays as well, and must not keep its node from a fresh start. One that was
+        announced and never made, since its worker died, keeps nothing: the one before it is kept then.
 
         Args:
             host: where this is; a worktree of another host is not looked at, whatever stands at its path here.
@@ -201,10 +202,9 @@ class Directories:
         Returns:
             The ref, or None when there is no earlier worktree on this host or none that can be read.
         """
-        placed = read_history(rows).placed
-        if placed is None or placed.node_id is None or not os.path.isdir(placed.worktree_path or ""):
-            return None
-        if host is not None and placed.host != host:
+        here = [row for row in read_history(rows).made if host is None or row.host == host]
+        placed = next((row for row in reversed(here) if os.path.isdir(row.worktree_path or "")), None)
+        if placed is None or placed.node_id is None:
             return None
         worktree = Path(placed.worktree_path or "")
         try:

@@ -66,6 +66,20 @@ def test_a_call_that_had_sent_no_turn_is_begun_again(one: OneWorker, at: str) ->
     assert len(sources) == len(set(sources))
 
 
+@pytest.mark.req("W05")
+def test_a_death_behind_the_announced_directory_loses_nothing_of_the_one_before_it(one: OneWorker) -> None:
+    unanswered = one.run(prompt(WRITES, {"out": [{"msg": "x", "phase": "commentary"}]}))
+    assert unanswered.status is Status.NULL_MODEL
+    call = one.open(prompt(DONE))
+    one.work_until_death(call, "after:placed")
+    one.reincarnate()
+    one.work(call)
+    check_completed(one, call)
+    (kept,) = [row for row in one.rows(call) if row.event == "placed"][-1].detail["kept"]
+    assert kept in one.fake.requests("turn/start")[-1]["params"]["input"][0]["text"]
+    assert git(one.hub, "show", f"{kept}:made.txt") == "line"
+
+
 @pytest.mark.req("J07", "K17", "K18", "A07", "RULE6", "T26", "A24")
 @pytest.mark.parametrize("at", SENT)
 def test_a_turn_that_a_death_cut_or_kept_from_its_thread_is_gone_on_with(one: OneWorker, at: str) -> None:

@@ -194,6 +194,9 @@ def test_what_stands_in_a_left_worktree_is_kept_under_its_number(place: Place) -
     assert ref == f"refs/crw/flow/{RUN}/retired/n/a1"
     assert git(place.hub, "show", f"{ref}:src/app.txt") == "an edit of a turn without an answer"
     assert git(place.hub, "rev-parse", f"{ref}^") == place.base and first.path.is_dir()
+    # Whoever announced the next one died before it was made: what stands is still the first.
+    placed(place, 2, own.plan_executor(place.rows))
+    assert own.retire(place.rows, place.keeping) == ref
 
 
 def test_there_is_nothing_to_retire_before_the_first_worktree_or_where_it_cannot_be_read(place: Place) -> None:

@@ -59,3 +59,14 @@ def test_a_fork_is_told_of_the_worktrees_that_the_other_run_retired_and_of_no_ot
     made = [copied(1, "h1"), copied(2, "h1"), copied(3, "h2"), placed(4, "c1", "h2", tmp_path)]
     told = retired_before(going_on(made, []), read_history(made), "h2")
     assert told == (retired_ref("r", "n", 1), retired_ref("r", "n", 4))
+
+
+@pytest.mark.req("W05")
+def test_a_call_is_not_told_of_a_worktree_that_was_announced_for_it_and_never_made(tmp_path: Path) -> None:
+    made, own = [placed(1, "c1", "h1", tmp_path / "1")], [placed(11, "c2", "h1", tmp_path / "11")]
+    told = retired_before(going_on(made, own), read_history([*made, *own]), "h1")
+    assert told == (retired_ref("r", "n", 1),)
+    withdrawn = make_call_row(seq=6, call_id="c3", event="withdrawn", node_id="n", attempt=0)
+    call = going_on([*made, placed(5, "c3", "h1", tmp_path / "5")], [])
+    call = replace(call, node_rows=[*call.node_rows, withdrawn])
+    assert retired_before(call, read_history(call.node_rows), "h1") == (retired_ref("r", "n", 1),)
