@@ -190,11 +190,10 @@ class Directories:
         return {"start": start, "head": head, "ref": ref}
 
     def retire(self, rows: Sequence[CallRow], keeping: Keeping, host: str | None = None) -> str | None:
-        """Keep what stands in the node's newest worktree, which a new one is about to follow.
+        """Keep what stands in the node's newest worktree, which a new one is about to follow; see `old_worktree`.
 
         The directory stays: an earlier conversation may still go on in it. One that cannot
-        be snapshotted stays as well, and must not keep its node from a fresh start. One that was
-        announced and never made, since its worker died, keeps nothing: the one before it is kept then.
+        be snapshotted stays as well, and must not keep its node from a fresh start.
 
         Args:
             host: where this is; a worktree of another host is not looked at, whatever stands at its path here.
@@ -202,8 +201,8 @@ class Directories:
         Returns:
             The ref, or None when there is no earlier worktree on this host or none that can be read.
         """
-        here = [row for row in read_history(rows).made if host is None or row.host == host]
-        placed = next((row for row in reversed(here) if os.path.isdir(row.worktree_path or "")), None)
+        own = self._prepared
+        placed = old_worktree(read_history(rows).made, own.call_id, own.attempt, host)
         if placed is None or placed.node_id is None:
             return None
         worktree = Path(placed.worktree_path or "")

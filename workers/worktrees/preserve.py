@@ -96,17 +96,18 @@ class Preserving:
         return make_commit(self.git, repository, tree, [parent] if parent else [], message, stamp)
 
 
-def old_worktree(made: Sequence[CallRow], call_id: str, attempt: int, host: str) -> CallRow | None:
-    """The row of the worktree that a boundary replaces, if this host has it.
+def old_worktree(made: Sequence[CallRow], call_id: str, attempt: int, host: str | None) -> CallRow | None:
+    """The row of the worktree that the next one of a node takes the place of, if this host has it.
+
+    One that was announced and is not there was never made, since its worker died before: the one before it stands.
 
     Args:
         made: the rows that made worktrees of the node, oldest first.
         call_id, attempt: whoever is to have the next one: what an earlier holder of it made is no old worktree.
+        host: whatever stands here at the path of a worktree of another host is none of the node's; None for any.
     """
-    before = [row for row in made if (row.call_id, row.attempt) != (call_id, attempt)]
-    if not before or before[-1].host != host or not os.path.isdir(before[-1].worktree_path or ""):
-        return None
-    return before[-1]
+    here = [row for row in made if (row.call_id, row.attempt) != (call_id, attempt) and host in (None, row.host)]
+    return next((row for row in reversed(here) if os.path.isdir(row.worktree_path or "")), None)
 
 
 def kept_refs(preserved: CallRow | NewCallRow) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from tests.factories import make_call_row
 from workers.call.context import AgentCall
 from workers.call.directory import find_boundary, retired_before
 from workers.worktrees.history import read_history
+from workers.worktrees.preserve import old_worktree
 
 _CLAIM: dict[str, Any] = dict.fromkeys(Claim.__dataclass_fields__)
 
@@ -70,3 +71,15 @@ def test_a_call_is_not_told_of_a_worktree_that_was_announced_for_it_and_never_ma
     call = going_on([*made, placed(5, "c3", "h1", tmp_path / "5")], [])
     call = replace(call, node_rows=[*call.node_rows, withdrawn])
     assert retired_before(call, read_history(call.node_rows), "h1") == (retired_ref("r", "n", 1),)
+
+
+@pytest.mark.req("R24", "W05")
+def test_the_worktree_before_a_next_one_is_the_newest_that_was_made_and_not_one_that_was_only_announced(
+    tmp_path: Path,
+) -> None:
+    stands, announced = placed(1, "c1", "h1", tmp_path), placed(2, "c2", "h1", tmp_path / "announced")
+    assert old_worktree([stands, announced], "c2", 1, "h1") is stands
+    assert old_worktree([stands, announced], "c2", 1, "h2") is None
+    (tmp_path / "announced").mkdir()
+    assert old_worktree([stands, announced], "c2", 1, "h1") is announced
+    assert old_worktree([stands, announced], "c2", 0, "h1") is stands
