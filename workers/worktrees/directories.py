@@ -10,7 +10,6 @@ Source: App Server document, "Working directories".
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
