@@ -100,12 +100,17 @@ def placed_before(call: AgentCall) -> Place | None:
     return Place(Path(row.worktree_path), call.executes, kept, restored, bool(row.detail.get("own_directory")))
 
 
-def make_own_again(call: AgentCall, directories: Directories, desk: Desk) -> None:
-    """Make the directory again that went with the call's end, at its recorded commit: a held call goes on in it."""
+def make_again(call: AgentCall, directories: Directories, desk: Desk) -> None:
+    """Make the directory of a held call that only reads again, at its recorded commit, since it goes on in it.
+
+    One that went with the call's end is made also where one stands: a try that was cut may have left it half made.
+    """
     row = call.state.placed
-    if row is None or not row.detail.get("own_directory") or os.path.isdir(row.worktree_path or ""):
+    if row is None or call.executes or not row.worktree_path:
         return
-    path, start = Path(row.worktree_path or ""), row.start_commit or call.spec.base
+    if not row.detail.get("own_directory") and os.path.isdir(row.worktree_path):
+        return
+    path, start = Path(row.worktree_path), row.start_commit or call.spec.base
     allocation = Allocation(AllocationKind.CALL, 0, call.lineage, path, start)
     directories.make(allocation, desk.should_stop)
 

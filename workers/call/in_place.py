@@ -18,7 +18,7 @@ from workers.call.checkpoint import is_told_to_carry_on, take_checkpoint
 from workers.call.context import AgentCall
 from workers.call.continuing import recorded_conversation
 from workers.call.desk import Desk
-from workers.call.directory import make_own_again, placed_before
+from workers.call.directory import make_again, placed_before
 from workers.call.ended import told_end
 from workers.call.finish import Progressed
 from workers.call.guarding import arm
@@ -65,7 +65,7 @@ def _take_directory(desk: Desk, call: AgentCall, directories: Directories, done:
     placed = call.state.placed
     if placed is not None and placed.host not in (None, desk.host):
         raise Held("host_lost", f"the held call stood on host {placed.host}, which was given up since")
-    make_own_again(call, directories, desk)
+    make_again(call, directories, desk)
     done.place = placed_before(call)
     assert done.place is not None and call.state.cleared is not None
     if not done.place.path.is_dir():

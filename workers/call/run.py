@@ -7,6 +7,7 @@ from shared.base.errors import (
     BudgetSpent,
     CrwError,
     FlowError,
+    GitError,
     HostError,
     NotSent,
     Refused,
@@ -84,6 +85,12 @@ def _work(desk: Desk, call: AgentCall, directories: Directories, done: Progresse
         if stopped.reason in ("lost", "worker_stopped") or not desk.claim.sent:
             raise
         return Verdict("held", stopped.reason, input_state=_input_state(done))
+    except (WorktreeError, GitError) as error:
+        # What is stopped in the middle of making a directory, or of a push, fails for that and for nothing else.
+        reason = desk.should_stop()
+        if reason in ("lost", "worker_stopped"):
+            raise CallStopped(reason) from error
+        return Verdict("held", reason or error.reason, input_state=_input_state(done), facts={"error": str(error)})
     except RunStopping:
         return Verdict("held", "cancel", input_state=_input_state(done))
     except BudgetSpent as error:
@@ -99,7 +106,7 @@ def _work(desk: Desk, call: AgentCall, directories: Directories, done: Progresse
 def _begin(desk: Desk, call: AgentCall, directories: Directories, done: Progressed) -> Next:
     """The first step: from the call's start, or from where an earlier holder of it came to."""
     state = call.state
-    if state.cleared is not None and state.placed is not None:
+    if state.cleared is not None and state.placed is not None and not _is_unmade(call):
         desk.check_stop()
         remove_left(desk, call)
         return go_on_in_place(desk, call, directories, done)
@@ -113,6 +120,15 @@ def _begin(desk: Desk, call: AgentCall, directories: Directories, done: Progress
     desk.check_stop()
     remove_left(desk, call)
     return _start(desk, call, directories, done)
+
+
+def _is_unmade(call: AgentCall) -> bool:
+    """Whether a held call goes on that was never asked of anybody: its directory, which its end does not name, failed.
+
+    Nothing stands there to go on with: it is placed anew, as one that begins.
+    """
+    held = next((row for row in reversed(call.rows) if row.event == "held"), None)
+    return call.state.step is Step.NOT_ASKED and held is not None and held.worktree_path is None
 
 
 def _start(desk: Desk, call: AgentCall, directories: Directories, done: Progressed) -> Next:

@@ -72,7 +72,9 @@ def make_worktree(git: Git, mirror: Path, path: Path, commit: str) -> None:
         remove_worktree(git, mirror, path)
         with mirror_lock(mirror, _LOCK_TIMEOUT_SECONDS):
             path.parent.mkdir(parents=True, exist_ok=True)
-            git.run(mirror, "worktree", "add", "--quiet", "--detach", "--no-checkout", "--", str(path), commit)
+            # git remembers a worktree whose directory is gone: forced, it lets that path be used once more.
+            options = ("--quiet", "--force", "--detach", "--no-checkout")
+            git.run(mirror, "worktree", "add", *options, "--", str(path), commit)
         # The long part needs no lock: it touches this worktree alone.
         git.run(path, "reset", "--hard", "--quiet")
     except GitError as error:

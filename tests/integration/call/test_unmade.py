@@ -1,0 +1,106 @@
+"""A directory that was announced and is not there whole: its call was stopped meanwhile, or `setup` failed in it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from shared.journal.append import OpenCall
+from shared.model.outcome import Status
+from tests.integration.call.desk import DONE, OneWorker, prompt
+from tests.integration.call.test_boundary import row_of
+from tests.integration.call.test_own_directory import architect, head
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(180)
+
+MakeWorker = Callable[..., OneWorker]
+
+
+def stop_in_setup(one: OneWorker, call: OpenCall, begun: Path, why: str) -> None:
+    """Work on a call and tell it to end while `setup` runs."""
+    working = threading.Thread(target=one.work, args=(call,))
+    working.start()
+    wait_until(begun.exists, 20, "setup to run")
+    (hand,) = one.worker.hands.all()
+    hand.tell(why)
+    working.join(40)
+
+
+@pytest.mark.req("RULE34")
+def test_a_worker_that_stops_while_a_directory_is_set_up_gives_the_call_back(
+    make_worker: MakeWorker, tmp_path: Path
+) -> None:
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    one = make_worker(setup=f"touch {begun}; test -e {go} || sleep 100")
+    call = one.open(prompt(DONE))
+    stop_in_setup(one, call, begun, "worker_stopped")
+    assert one.ended(call) is None, one.words(call)
+    go.touch()
+    ended = one.work(call)
+    assert ended is not None and ended.status is Status.COMPLETED, ended
+
+
+@pytest.mark.req("RULE29")
+def test_a_call_that_is_told_to_end_while_its_directory_is_set_up_is_held_for_that(
+    make_worker: MakeWorker, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    one = make_worker(setup=f"touch {begun}; sleep 100")
+    call = one.open(prompt(DONE))
+    stop_in_setup(one, call, begun, "deadline")
+    ended = one.ended(call)
+    assert ended is not None and (ended.status, ended.reason) == (Status.HELD, "deadline"), ended
+
+
+@pytest.mark.req("R41", "R37")
+def test_a_held_reader_goes_on_in_a_directory_that_was_made_whole(make_worker: MakeWorker, tmp_path: Path) -> None:
+    mended = tmp_path / "mended"
+    one = make_worker(setup=f"touch set-up; test -e {mended}")
+    call = one.open(prompt(DONE), role="architect", node=None)
+    ended = one.work(call)
+    assert ended is not None and (ended.status, ended.reason) == (Status.HELD, "worktree_failed"), ended
+    half_made = row_of(one, call, "placed").worktree_path
+    mended.touch()
+    again = one.work(one.clear_hold(call))
+    assert again is not None and again.status is Status.COMPLETED, again
+    assert row_of(one, call, "placed").worktree_path != half_made
+
+
+SPENT = {"failed": {"code": "insufficient_quota"}}
+
+
+def held_reader(one: OneWorker, seen: Path, **detail: object) -> tuple[OpenCall, Path]:
+    """A reader that is held behind a turn, and says when it goes on what stands in its directory; that directory."""
+    look = {"out": [{"exec": f"ls > {seen}"}]}
+    one.fake.write_scripts({"late": {"by_thread": True, "steps": [SPENT, look, DONE]}})
+    call = architect(one, "[[script:late]]", **detail)
+    assert one.work(call).status is Status.HELD  # type: ignore[union-attr]
+    return call, Path(row_of(one, call, "placed").worktree_path or "")
+
+
+@pytest.mark.req("W14", "R41")
+def test_a_held_reader_s_own_directory_is_made_whole_where_a_try_to_make_it_again_was_cut(
+    one: OneWorker, tmp_path: Path
+) -> None:
+    design = architect(one)
+    one.work(design)
+    context = one.goes_on(design, how="fork")
+    review, own = held_reader(one, tmp_path / "seen", head=head(one), context=context, lineage=1)
+    own.mkdir()
+    (own / "half").touch()
+    assert one.work(one.clear_hold(review)).status is Status.COMPLETED  # type: ignore[union-attr]
+    assert (tmp_path / "seen").read_text().split() == ["README.md", "plan.txt", "src"]
+
+
+@pytest.mark.req("R41")
+def test_a_held_reader_whose_directory_is_gone_goes_on_in_it_again(one: OneWorker, tmp_path: Path) -> None:
+    design, directory = held_reader(one, tmp_path / "seen")
+    shutil.rmtree(directory)
+    ended = one.work(one.clear_hold(design))
+    assert ended is not None and ended.status is Status.COMPLETED, ended
+    assert (tmp_path / "seen").read_text().split() == ["README.md", "src"] and directory.is_dir()
