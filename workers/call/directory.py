@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.base.errors import WorktreeError
+from shared.base.errors import GitError, WorktreeError
 from shared.hub.refs import pending_ref, retired_ref
 from shared.model.allocation import Allocation, AllocationKind
 from shared.model.boundary import Boundary, boundary_of, without_withdrawn
@@ -201,7 +201,12 @@ def _place_reader(desk: Desk, call: AgentCall, directories: Directories, convers
         detail["thread_directory"] = began.detail.get("thread_directory") or began.worktree_path
         detail["thread_commit"] = _thread_commit(began)
     _place(desk, call, tree, detail, allocation.columns())
-    directories.make(allocation, desk.should_stop)
+    try:
+        directories.make(allocation, desk.should_stop)
+    except (WorktreeError, GitError):
+        if own:
+            directories.remove(allocation)
+        raise
     return Place(allocation.path, False, own=own)
 
 

@@ -82,7 +82,7 @@ def _work(desk: Desk, call: AgentCall, directories: Directories, done: Progresse
         return Verdict("outcome_unknown", error.reason, facts={"error": str(error)})
     except CallStopped as stopped:
         # Unsent, the claim goes back as it came; a worker that stops leaves the rest to its successor.
-        if stopped.reason in ("lost", "worker_stopped") or not desk.claim.sent:
+        if stopped.reason in ("lost", "worker_stopped") or (call.executes and not desk.claim.sent):
             raise
         return Verdict("held", stopped.reason, input_state=_input_state(done))
     except (WorktreeError, GitError) as error:

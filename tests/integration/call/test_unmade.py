@@ -71,6 +71,28 @@ def test_a_held_reader_goes_on_in_a_directory_that_was_made_whole(make_worker: M
     assert row_of(one, call, "placed").worktree_path != half_made
 
 
+@pytest.mark.req("W13", "R38")
+def test_an_own_directory_goes_also_where_the_call_was_told_to_end_before_it_asked_anybody(
+    make_worker: MakeWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, slow = tmp_path / "begun", tmp_path / "slow"
+    one = make_worker(setup=f"test ! -e {slow} || {{ touch {begun}; sleep 100; }}")
+    design = architect(one)
+    one.work(design)
+    context, commit = one.goes_on(design), head(one)
+    made = architect(one, head=commit, context=context)
+    with monkeypatch.context() as behind:
+        behind.setattr("workers.call.run.arm", lambda *_: one.worker.hands.tell_all("deadline"))
+        assert one.work(made).status is Status.HELD  # type: ignore[union-attr]
+    own = row_of(one, made, "placed").worktree_path
+    assert row_of(one, made, "held").detail["own_directory"] == own and not Path(str(own)).exists()
+    slow.touch()
+    cut = architect(one, head=commit, context=context)
+    stop_in_setup(one, cut, begun, "deadline")
+    assert row_of(one, cut, "held").detail["reason"] == "deadline"
+    assert not Path(str(row_of(one, cut, "placed").worktree_path)).exists()
+
+
 SPENT = {"failed": {"code": "insufficient_quota"}}
 
 
