@@ -170,7 +170,8 @@ class Noting:
 
     async def go_on(self, decision: GoOn, call: OpenCall) -> Rows:
         """It goes on in place."""
-        self._note(planned(decision.rows, Planned.GO_ON))
+        note = "its turns are over: its work is pushed, and its recorded answer stands" if decision.answered else None
+        self._note(planned(decision.rows, Planned.GO_ON, note=note))
         raise Parked
 
     async def open(self, call: OpenCall, decision: Live) -> Rows:

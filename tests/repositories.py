@@ -66,6 +66,15 @@ def make_bare_hub(path: Path, files: Mapping[str, str] | None = None) -> Path:
     return path
 
 
+def refuse_pushes(hub: Path, says: str = "no pushes today") -> Path:
+    """Have a bare hub refuse every push for good; the hook, to be removed when pushes are admitted again."""
+    hook = hub / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\necho {says} >&2\nexit 1\n", encoding="utf-8")
+    hook.chmod(0o755)
+    return hook
+
+
 @contextmanager
 def served(root: Path, writable: bool = True) -> Iterator[str]:
     """`git://` for the repositories below `root`: a hub that is a URL. Yields the URL of `root`."""

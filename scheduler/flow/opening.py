@@ -28,6 +28,7 @@ from shared.journal.append import EndedCall, OpenCall
 from shared.journal.replay import read_call_result
 from shared.model.outcome import Ended, Status
 from shared.model.rows import NewCallRow
+from shared.model.unpushed import tree_at_hold
 
 
 @dataclass(slots=True)
@@ -199,7 +200,7 @@ class Positions:
             self.history.threads.pop(thread, None)
         detail = {
             "lineage": self.history.lineage, "reason": decision.reason, "input_state": decision.input_state,
-            "p_held": last.held_tree, "of_attempt": last.attempt,
+            "p_held": tree_at_hold(last), "of_attempt": last.attempt,
         }  # fmt: skip
         cleared = NewCallRow("hold_cleared", detail, role=ask.role, label=ask.label, input_state=decision.input_state)
         return OpenCall(

@@ -88,13 +88,15 @@ class Attach:
 class GoOn:
     """A held call goes on in place: same call, request, directory and thread.
 
-    Shape: `input_state` is `delivered` or `not_delivered`, `reason` why it was held; `attempt` the claim's next number.
+    Shape: `input_state` is `delivered` or `not_delivered`, `reason` why it was held; `attempt` the claim's next number;
+    `answered` that its turns were over: no other is sent, its work is pushed and its recorded answer stands.
     """
 
     rows: Sequence[CallRow]
     input_state: str
     reason: str
     attempt: int = 0
+    answered: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 An agent's call goes on in its thread and directory, an op under its own request. A
 worktree whose state at the hold could not be recorded has nothing to be compared
 with, so its files are not known to be the call's: that one runs again from the boundary.
+A state that its host alone has will do as long as it is there, which the host is asked.
 Source: journal document, "Held calls".
 """
 
@@ -15,6 +16,7 @@ from scheduler.resume.decisions import Failed, GoOn, Live, Place
 from shared.model.allocation import AllocationKind
 from shared.model.call_state import read_call_state
 from shared.model.rows import CallRow
+from shared.model.unpushed import Unpushed, tree_at_hold
 
 DELIVERED, NOT_DELIVERED = "delivered", "not_delivered"
 
@@ -26,7 +28,9 @@ def decide_held(rows: Sequence[CallRow], last: CallRow, place: Place) -> GoOn | 
         said = last.detail.get("pending_tree_error") or "the state of its worktree was not recorded"
         sentence = f"it was held ({reason}) and its files are not known to be its own: {said}"
         return live_again(rows, Failed("g", place, sentence, facts={"hold": reason}))
-    return GoOn(rows, input_state_of(rows, last), reason, rows[-1].attempt + 1)
+    unpushed = Unpushed.read(last)
+    answered = unpushed is not None and unpushed.result is not None
+    return GoOn(rows, input_state_of(rows, last), reason, rows[-1].attempt + 1, answered)
 
 
 def input_state_of(rows: Sequence[CallRow], last: CallRow) -> str:
@@ -39,7 +43,7 @@ def input_state_of(rows: Sequence[CallRow], last: CallRow) -> str:
 
 def _state_is_lost(rows: Sequence[CallRow], last: CallRow) -> bool:
     """Whether it had a node's worktree and nobody knows what it left there."""
-    if last.kind != "agent" or last.held_tree is not None:
+    if last.kind != "agent" or tree_at_hold(last) is not None:
         return False
     placed = read_call_state(rows).placed
     return placed is not None and placed.node_id is not None and placed.worktree_kind != AllocationKind.CALL

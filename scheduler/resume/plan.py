@@ -90,14 +90,16 @@ class PlannedPosition:
         }
 
 
-def planned(rows: Sequence[CallRow], decision: Planned, because: Failed | None = None) -> PlannedPosition:
+def planned(
+    rows: Sequence[CallRow], decision: Planned, because: Failed | None = None, note: str | None = None
+) -> PlannedPosition:
     """A recorded position of a plan."""
     last = rows[-1]
     named = [row for row in rows if row.role is not None or row.label is not None]
     shown = named[-1] if named else last
     return PlannedPosition(
         (last.path, last.position), decision, last.kind, last.call_id, last.node_id, shown.role, shown.label, because,
-        tokens_of(rows),
+        tokens_of(rows), note,
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from shared.model.call_state import is_unknown_end
 from shared.model.events import TERMINAL_WORDS
 from shared.model.outcome import SUPERSEDED_BY_RESUME
 from shared.model.rows import CallRow, NewCallRow
+from shared.model.unpushed import Unpushed, tree_at_hold
 
 
 @dataclass(frozen=True)
@@ -108,9 +109,10 @@ def held_trees(doomed: Iterable[Doomed]) -> dict[str, list[HeldTree]]:
     """Node -> the trees that held calls of the suffix recorded there: kept on refs when the node is restored."""
     found: dict[str, list[HeldTree]] = {}
     for one in doomed:
-        held = [row for row in one.rows if row.event == "held" and row.held_tree is not None]
+        held = [row for row in one.rows if row.event == "held" and tree_at_hold(row) is not None]
         if held and held[-1].node_id is not None:
-            found.setdefault(held[-1].node_id, []).append(HeldTree(one.call_id, str(held[-1].held_tree)))
+            tree = HeldTree(one.call_id, str(tree_at_hold(held[-1])), Unpushed.read(held[-1]) is not None)
+            found.setdefault(held[-1].node_id, []).append(tree)
     return found
 
 

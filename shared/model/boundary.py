@@ -22,10 +22,23 @@ from shared.model.rows import CallRow
 
 @dataclass(frozen=True)
 class HeldTree:
-    """What a held call had in the worktree, kept beside it when it is not what stands there now."""
+    """What a held call had in the worktree, kept beside it when it is not what stands there now.
+
+    Shape: `unpushed` that the hub has not got it, so that it is kept only where its host makes the next worktree.
+    """
 
     call: str
     tree: str
+    unpushed: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """An item of the member `held` of a boundary."""
+        return {"call": self.call, "tree": self.tree, **({"unpushed": True} if self.unpushed else {})}
+
+    @classmethod
+    def read(cls, value: Mapping[str, Any]) -> HeldTree:
+        """What `to_json` made."""
+        return cls(str(value["call"]), str(value["tree"]), bool(value.get("unpushed")))
 
 
 @dataclass(frozen=True)
@@ -55,7 +68,7 @@ class Boundary:
             "commit": self.commit,
             "tree": self.tree,
             "tree_of": self.tree_of,
-            "held": [{"call": held.call, "tree": held.tree} for held in self.held],
+            "held": [held.to_json() for held in self.held],
             "because": dict(self.because),
         }
 
@@ -69,7 +82,7 @@ class Boundary:
             commit=value.get("commit"),
             tree=value.get("tree"),
             tree_of=value.get("tree_of"),
-            held=tuple(HeldTree(str(held["call"]), str(held["tree"])) for held in value.get("held") or ()),
+            held=tuple(map(HeldTree.read, value.get("held") or ())),
             because=value.get("because") or {},
         )
 

@@ -21,7 +21,9 @@ from shared.journal import runs
 from shared.journal.database import Database
 from shared.journal.upgrading import upgrade
 from shared.model import tiers
+from shared.model.proof import HeldState
 from shared.model.rows import NewCallRow
+from shared.model.unpushed import Unpushed
 from tests.integration.engine.hands import Field, echo, ended
 from tests.integration.engine.test_engine_ops import WITH_T1, some_null
 from tests.integration.engine.test_held import LANE, held_once
@@ -132,13 +134,33 @@ def held_moved(field: Field, name: str) -> Stored:
 
 def held_without_snapshot(field: Field, name: str) -> Stored:
     """g: what a held call left could not be recorded."""
+    return _worktree_failed(field, name, pending_tree_error="git refuses a/b")
 
+
+def held_unpushed(field: Field, name: str) -> Stored:
+    """A held call whose turns were over goes on in place: its work is pushed, and no turn is sent."""
+    return _worktree_failed(field, name, **_UNPUSHED, **Unpushed("p", "c", "refs/k", "sha256:a").member())
+
+
+def held_unpushed_open(field: Field, name: str) -> Stored:
+    """One that has more to do goes on from what its host kept."""
+    return _worktree_failed(field, name, **_UNPUSHED, **Unpushed("p", "c", "refs/k").member())
+
+
+def held_unpushed_gone(field: Field, name: str) -> Stored:
+    """g: its host does not have the work any more that the hub refused."""
+    gone = HeldState("p", False, "kept_work_gone", "its host does not have the commit on refs/k any more")
+    return replace(held_unpushed(field, name), verdicts=Verdicts(moved={"main:1": gone}))
+
+
+_UNPUSHED = {"pending_tree_error": "the hub refuses refs/p: pre-receive hook declined"}
+
+
+def _worktree_failed(field: Field, name: str, **detail: Any) -> Stored:
     def answer(prepared: Any) -> Any:
         rows = held_once(prepared) if prepared.detail["prompt"] == "build" else work(prepared)
-        held = NewCallRow(
-            "held", {"reason": "worktree_failed", "pending_tree_error": "git refuses a/b"}, thread_id="t1",
-            input_state="delivered",
-        )  # fmt: skip
+        told = {"reason": "worktree_failed", **detail}
+        held = NewCallRow("held", told, thread_id="t1", input_state="delivered")
         return [*rows[:-1], held] if rows[-1].event == "held" else rows
 
     run_id = field.submit(LANE)
@@ -228,7 +250,8 @@ def other_criteria(field: Field, name: str) -> Stored:
 
 CASES = (
     all_proven, effect_gone, parent_path, other_input, other_input_takeover, facts_changed, join_results,
-    held_delivered, held_not_delivered, held_moved, held_without_snapshot, unknown_outcome, open_call,
+    held_delivered, held_not_delivered, held_moved, held_without_snapshot, held_unpushed, held_unpushed_open,
+    held_unpushed_gone, unknown_outcome, open_call,
     suffix_not_begun, host_lost, withdrawn, older_version, engine_ops,
     other_criteria,
 )  # fmt: skip

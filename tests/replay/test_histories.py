@@ -26,6 +26,7 @@ FAILS = {
     "facts_changed": ("main/1[b]:1", "(d) facts from outside the run have changed: outside the run slice has changed"),
     "join_results": ("main:2", "(f) the join before it does not replay: the join at main:1 gives other results"),
     "held_moved": ("main:1", "(g) it was held: it was held (quota) and cannot go on in place: its files have changed"),
+    "held_unpushed_gone": ("main:1", "(g) it was held: it was held (worktree_failed) and cannot go on in place: its "),
     "held_without_snapshot": ("main:1", "(g) it was held: it was held (worktree_failed) and its files are not known"),
 }  # fmt: skip
 
@@ -97,9 +98,16 @@ def test_an_unknown_outcome_is_held_in_the_middle_of_a_suffix() -> None:
 
 
 @pytest.mark.req("R40", "R41")
-@pytest.mark.parametrize("name", ["held_delivered", "held_not_delivered"])
+@pytest.mark.parametrize("name", ["held_delivered", "held_not_delivered", "held_unpushed", "held_unpushed_open"])
 def test_a_held_call_goes_on_in_place_and_what_is_behind_it_runs_live(name: str) -> None:
     assert decisions(load(name).plan()) == {"main:1": "go_on", "main:2": "live"}
+
+
+@pytest.mark.req("R41")
+def test_of_a_held_call_whose_push_alone_is_left_the_plan_says_that_no_turn_is_sent() -> None:
+    (done, more) = [load(name).plan().at("main:1") for name in ("held_unpushed", "held_unpushed_open")]
+    assert done is not None and done.note is not None and "its recorded answer stands" in done.note
+    assert more is not None and more.note is None
 
 
 def test_journals_of_an_older_version_replay_although_their_digests_were_taken_otherwise() -> None:

@@ -59,7 +59,8 @@ def judge_holds(record: NodeRecord, facts: Mapping[str, Any]) -> dict[str, HeldS
     found = {}
     for turned in record.turned:
         if turned.newest and turned.status == "held":
-            state = judge_held(turned, facts["snapshot"], None)
+            kept = facts.get("kept", {}).get(turned.kept_on)
+            state = judge_held(turned, facts["snapshot"], None, kept)
             found[turned.call_id] = judge_thread(state, turned.reason, facts.get("threads", {}).get(turned.thread_id))
     return found
 

@@ -21,6 +21,7 @@ from shared.model.operation import parse_operation
 from shared.model.roles import Role
 from shared.model.rows import CallRow
 from shared.model.spec import RunSpec
+from shared.model.unpushed import Unpushed
 from workers.worker import Worker
 
 _OPENINGS = ("prepared", "hold_cleared")
@@ -96,14 +97,26 @@ class AgentCall:
         return int(told[-1]) if told else 0
 
     @property
+    def unpushed(self) -> Unpushed | None:
+        """What the call was held with on this host alone, while it goes on in place behind that."""
+        held = [row for row in self.rows if row.event == "held"]
+        return Unpushed.read(held[-1]) if held and self.state.cleared is not None else None
+
+    @property
     def earlier_pending(self) -> str | None:
-        """The commit that the call's pending ref named at its last end with a tree; None before the first."""
+        """The commit that the call's next state is made on: its last end's with a tree; None before the first.
+
+        The pending ref named it, or was to. Where nothing but its push is left of a state, it is that very commit that
+        is made again, on the one before.
+        """
         ref, pushed, kept = pending_ref(self.claim.run_id, self.claim.call_id), None, None
         for row in self.history:
             if row.event == "push_requested" and row.detail.get("ref") == ref:
                 pushed = row.detail.get("commit")
             elif row.event in TERMINAL_WORDS and (row.pending_tree or row.held_tree):
                 kept = pushed
+            elif (unpushed := Unpushed.read(row)) is not None and unpushed.result is None:
+                kept = unpushed.commit
         return kept
 
 

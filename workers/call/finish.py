@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from shared.base.errors import GitError, HostError, RunStopping, ThreadMissing, WorktreeError
-from shared.journal import read
+from shared.base.log import get_logger
+from shared.journal import artifacts, read
 from shared.model.outcome import REPOSITORY_CHANGED, WORKTREE_FAILED
 from shared.model.rows import CallRow, NewCallRow
+from shared.model.unpushed import Unpushed
 from workers.appserver import AppServerConnection, Thread
 from workers.call.context import AgentCall
 from workers.call.continuing import Conversation
@@ -23,6 +26,8 @@ from workers.claim import CallStopped
 from workers.worktrees.directories import Directories
 from workers.worktrees.keep import Keeping
 
+log = get_logger()
+_ANSWER_TYPE = "application/octet-stream"
 # An agent's work is finished; what is awaited is the hub, for as long as it takes.
 _HUB_PATIENCE_SECONDS = 24 * 3600.0
 
@@ -79,7 +84,7 @@ def settle_state(
         earlier: the commit that the call's pending ref named at an earlier end of the call.
 
     Writes: the call's pending ref on the hub, and the stray ref of a HEAD that the executor moved, each with its
-    `push_requested` row.
+    `push_requested` row; where they do not come to the hub a ref of the mirror, and the answer as an artifact.
     """
     if done.place is None or not done.place.worktree or verdict.event not in ("completed", "held"):
         return verdict, {}
@@ -92,14 +97,35 @@ def settle_state(
     except (WorktreeError, GitError) as error:
         return _held(verdict, WORKTREE_FAILED, str(error)), {}
     keeping = Keeping(desk.append, _stops(desk), _HUB_PATIENCE_SECONDS)
+    node, worktree = _node_rows(desk), done.place.path
     try:
-        moved = directories.keep_moved_head(_node_rows(desk), done.place.path, keeping)
-        directories.keep_pending(done.place.path, tree, keeping, earlier)
+        moved = directories.keep_moved_head(node, worktree, keeping)
+        directories.keep_pending(worktree, tree, keeping, earlier)
     except (WorktreeError, GitError, RunStopping) as error:
-        return _not_kept(desk, verdict, error), {"snapshot_digest": tree}
-    if moved is not None:
-        verdict = replace(verdict, facts={**verdict.facts, "executor_head_moved": moved})
-    return verdict, {column: tree, "snapshot_digest": tree}
+        held = _not_kept(desk, verdict, error)
+        kept = _keep_here(desk, directories, node, worktree, verdict, tree, earlier)
+        return replace(held, facts={**held.facts, **kept}), {"snapshot_digest": tree}
+    return replace(verdict, facts={**verdict.facts, **_moved(moved)}), {column: tree, "snapshot_digest": tree}
+
+
+def _keep_here(
+    desk: Desk, directories: Directories, node: Sequence[CallRow], worktree: Path, verdict: Verdict, tree: str,
+    earlier: str | None,
+) -> Mapping[str, Any]:  # fmt: skip
+    """Keep on this host what did not come to the hub, and the answer with it: who goes on here needs no other turn."""
+    try:
+        moved = directories.find_moved_head(node, worktree)
+        ref, commit = directories.hold_pending(worktree, tree, earlier)
+    except (WorktreeError, GitError) as error:
+        log.warning("not_kept_here", run=desk.claim.run_id, call=desk.claim.call_id, error=str(error))
+        return {}
+    done = verdict.event == "completed" and verdict.result is not None
+    answer = artifacts.put(desk.worker.database, verdict.result or b"", _ANSWER_TYPE) if done else None
+    return {**Unpushed(tree, commit, ref, answer).member(), **_moved(moved)}
+
+
+def _moved(moved: Mapping[str, str] | None) -> Mapping[str, Any]:
+    return {"executor_head_moved": moved} if moved is not None else {}
 
 
 def _node_rows(desk: Desk) -> Sequence[CallRow]:
@@ -108,7 +134,7 @@ def _node_rows(desk: Desk) -> Sequence[CallRow]:
 
 
 def _not_kept(desk: Desk, verdict: Verdict, error: Exception) -> Verdict:
-    """The verdict on a call whose tree is known and did not come to the hub: no column names what no ref keeps.
+    """The verdict on a call whose tree is known and did not come to the hub: no column names what that has not.
 
     Raises:
         CallStopped: this worker ends, or has lost the call; the tree stays for whoever goes on here.
@@ -187,7 +213,7 @@ def terminal_row(call: AgentCall, done: Progressed, verdict: Verdict, columns: M
         },
         role=call.role.name,
         label=call.prepared.label,
-        thread_id=thread.id if thread is not None else None,
+        thread_id=thread.id if thread is not None else last.end.thread_id if last is not None else None,
         turn_id=last.end.turn_id if last is not None else None,
         input_state=verdict.input_state,
         tokens=sum(counted) if counted else None,

@@ -1,5 +1,6 @@
 """A held call goes on in place: same call, directory, thread and pair; what it sends follows what had arrived.
 
+Nothing, where its turns were over and their work alone did not come to the hub: the recorded answer stands.
 Delivered: the next turn says that the one before was stopped, and to carry on; it is an
 ordinary turn. Where the thread is gone with its home, a new one is told of all that
 first. Not delivered: the host is asked first. A thread that this call made and
@@ -10,7 +11,8 @@ Source: journal document, "Held calls".
 
 from __future__ import annotations
 
-from shared.base.errors import Refused, ThreadBusy, Unreadable, WorktreeError
+from shared.base.errors import Refused, StoreError, ThreadBusy, Unreadable, WorktreeError
+from shared.journal import artifacts
 from shared.model.rows import NewCallRow
 from shared.model.sent_turn import SentTurn
 from workers.appserver import AppServerConnection, Thread, thread_source
@@ -20,7 +22,7 @@ from workers.call.continuing import recorded_conversation
 from workers.call.desk import Desk
 from workers.call.directory import make_again, placed_before
 from workers.call.ended import told_end
-from workers.call.finish import Progressed
+from workers.call.finish import Progressed, Verdict
 from workers.call.guarding import arm
 from workers.call.input import Input, continue_input, first_input, recorded_input
 from workers.call.settle import Held, Next, Unproven, recorded_checkpoint, take_up
@@ -29,13 +31,13 @@ from workers.reconcile import Creation, find_creations, read_operations, take_th
 from workers.worktrees.directories import Directories
 
 
-def go_on_in_place(desk: Desk, call: AgentCall, directories: Directories, done: Progressed) -> Next:
-    """The first step of a held call that was cleared to go on where it stands.
+def go_on_in_place(desk: Desk, call: AgentCall, directories: Directories, done: Progressed) -> Next | Verdict:
+    """The first step of a held call that was cleared to go on where it stands; its end where only a push was left.
 
     Writes: `turn_lost` for a turn that the thread provably does not have; `conversation` where it is not this home's.
 
     Raises:
-        Held: its files are not what it was held with. Unproven. WorktreeError. NotSent, AnswerLost.
+        Held: its files are not what it was held with. Unproven. WorktreeError. StoreError. NotSent, AnswerLost.
     """
     state = call.state
     assert state.cleared is not None
@@ -50,6 +52,8 @@ def go_on_in_place(desk: Desk, call: AgentCall, directories: Directories, done: 
         done.stored = str(call.context["thread"])
     # What died under it before it was held was counted then.
     done.losses = 0
+    if call.unpushed is not None and call.unpushed.result is not None:
+        return _recorded_answer(desk, call.unpushed.result)
     if is_told_to_carry_on(call):
         _find_conversation(desk, call, done)
         return continue_input(str(state.cleared.detail.get("reason")))
@@ -59,6 +63,13 @@ def go_on_in_place(desk: Desk, call: AgentCall, directories: Directories, done: 
         raise Unproven("thread_busy", str(error)) from error
     except (Unreadable, Refused) as error:
         raise Unproven("unreadable", str(error)) from error
+
+
+def _recorded_answer(desk: Desk, digest: str) -> Verdict:
+    answer = artifacts.load(desk.worker.database, digest)
+    if answer is None:
+        raise StoreError(f"the answer {digest} of the held call is not in the journal")
+    return Verdict("completed", None, answer, "delivered")
 
 
 def _take_directory(desk: Desk, call: AgentCall, directories: Directories, done: Progressed) -> None:

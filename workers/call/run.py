@@ -68,7 +68,8 @@ def run_agent_call(claim: Claim, worker: Worker) -> None:
 def _work(desk: Desk, call: AgentCall, directories: Directories, done: Progressed) -> Verdict:
     """Every step up to the answer; each failure as the verdict it means."""
     try:
-        return converse(desk, call, done, _begin(desk, call, directories, done))
+        step = _begin(desk, call, directories, done)
+        return step if isinstance(step, Verdict) else converse(desk, call, done, step)
     except (RightLost, StoreUnavailable, FlowError):
         raise
     except RestoreMismatch as error:
@@ -103,8 +104,8 @@ def _work(desk: Desk, call: AgentCall, directories: Directories, done: Progresse
         return Verdict("held", error.reason, input_state=_input_state(done), facts={"error": str(error)})
 
 
-def _begin(desk: Desk, call: AgentCall, directories: Directories, done: Progressed) -> Next:
-    """The first step: from the call's start, or from where an earlier holder of it came to."""
+def _begin(desk: Desk, call: AgentCall, directories: Directories, done: Progressed) -> Next | Verdict:
+    """The first step: from the call's start, or from where an earlier holder of it came to; or the end it has."""
     state = call.state
     if state.cleared is not None and state.placed is not None and not _is_unmade(call):
         desk.check_stop()

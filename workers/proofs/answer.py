@@ -127,7 +127,7 @@ def _judge(record: NodeRecord, run_facts: RunFacts, status: ThreadStatus) -> _Ju
             held[turned.call_id] = HOST_LOST
             continue
         seen = run_facts.held[turned.call_id]
-        state = judge_held(turned, seen.tree, seen.error)
+        state = judge_held(turned, seen.tree, seen.error, seen.kept)
         thread = status(turned.thread_id) if turned.reason == THREAD_ACTIVE and turned.thread_id else None
         held[turned.call_id] = judge_thread(state, turned.reason, thread)
     node = NodeState(record.current.path, facts.head.commit if facts.head else None, facts.snapshot)

@@ -32,10 +32,15 @@ _TRAILER = re.compile(rf"^{REQUEST_TRAILER}: (\S+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Seen:
-    """The files of one worktree. Shape: `tree` of them, or None and the `error` why they cannot be read."""
+    """The files of one worktree.
+
+    Shape: `tree` of them, or None and the `error` why they cannot be read; `kept` the tree on the mirror's ref that
+    keeps the work of a held call from there, None where that is gone or none is asked for.
+    """
 
     tree: str | None
     error: str | None = None
+    kept: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,16 +71,13 @@ def gather(
     for node in homeless:
         nodes[node] = replace(nodes[node], gone=seen.gone, unkept=seen.unkept)
     wanted = {node: asked[node].current.path for node in nodes if _needs_files(asked[node], nodes[node])}  # type: ignore[union-attr]
-    held = {
-        turned.call_id: turned.worktree
-        for node, record in asked.items()
-        if not nodes[node].given_up
-        for turned in held_calls(record)
-    }
-    files = read_files(git, {*wanted.values(), *held.values()})
+    held = [turned for node in nodes if not nodes[node].given_up for turned in held_calls(asked[node])]
+    files = read_files(git, {*wanted.values(), *(turned.worktree for turned in held)})
+    kept = read_kept(git, mirror, {turned.kept_on for turned in held if turned.kept_on is not None})
     for node, path in wanted.items():
         nodes[node] = replace(nodes[node], snapshot=files[path].tree, error=nodes[node].error or files[path].error)
-    return RunFacts(nodes, {call: files[path] for call, path in held.items()})
+    seen_of = {one.call_id: replace(files[one.worktree], kept=kept.get(one.kept_on or "")) for one in held}
+    return RunFacts(nodes, seen_of)
 
 
 def held_calls(record: NodeRecord) -> list[Turned]:
@@ -203,6 +205,16 @@ def read_files(git: Git, worktrees: Iterable[str]) -> Mapping[str, Seen]:
         return {}
     with ThreadPoolExecutor(min(_AT_ONCE, len(paths)), thread_name_prefix="proofs") as pool:
         return dict(zip(paths, pool.map(lambda path: _read(git, path), paths), strict=True))
+
+
+def read_kept(git: Git, mirror: Path, refs: Iterable[str]) -> Mapping[str, str]:
+    """Ref of the mirror -> the tree of its commit; one that is gone is left out."""
+    names = sorted(refs)
+    if not names or not mirror.is_dir():
+        return {}
+    asked = "".join(f"{name}^{{tree}}\n" for name in names).encode()
+    found = git.run(mirror, "cat-file", "--batch-check=%(objectname)", input=asked).line.split("\n")
+    return {name: tree for name, tree in zip(names, found, strict=True) if not tree.endswith(" missing")}
 
 
 def _read(git: Git, path: str) -> Seen:

@@ -37,11 +37,12 @@ def judge_commits(view: NodeView, facts: NodeFacts) -> dict[str, Verdict]:
     return found
 
 
-def judge_held(held: Turned, snapshot: str | None, error: str | None) -> HeldState:
+def judge_held(held: Turned, snapshot: str | None, error: str | None, kept: str | None = None) -> HeldState:
     """Whether a held executor call finds its own worktree as it left it.
 
     Args:
         snapshot: what the call's own worktree holds now, None when it cannot be read (`error`).
+        kept: the tree that the mirror keeps for it, for a call whose state did not come to the hub.
     """
     if held.tree is None:
         return HeldState(
@@ -59,6 +60,9 @@ def judge_held(held: Turned, snapshot: str | None, error: str | None) -> HeldSta
             "files_changed",
             f"its worktree holds tree {short(snapshot)}, and it was held with {short(held.tree)}",
         )
+    if held.kept_on is not None and kept != held.tree:
+        said = f"its host does not have the commit on {held.kept_on} any more, which kept its work"
+        return HeldState(snapshot, False, "kept_work_gone", said)
     return HeldState(snapshot, True)
 
 

@@ -17,6 +17,7 @@ from shared.model.boundary import without_withdrawn
 from shared.model.call_state import begins_attempt
 from shared.model.events import REOPENING_WORDS, TERMINAL_WORDS
 from shared.model.rows import CallRow
+from shared.model.unpushed import Unpushed, tree_at_hold
 
 OPEN = "open"
 _ALLOCATIONS = ("fresh", "restore")
@@ -33,6 +34,7 @@ class Turned:
         worktree: the directory that the `placed` row names.
         found: the tree that the directory held then.
         tree: the state it recorded (pending or held tree), at seq `recorded_at`.
+        kept_on: the mirror's ref that has to carry that state, where the hub has not got it.
         moved: its `executor_head_moved` (start, head, ref): HEAD was not where it began.
         status: the terminal word, `open` while there is none.
         newest: no later attempt of the call was prepared: the call's verdict is this one's.
@@ -50,6 +52,7 @@ class Turned:
     newest: bool
     thread_id: str | None = None
     reason: str | None = None
+    kept_on: str | None = None
 
     @property
     def has_effect(self) -> bool:
@@ -176,7 +179,8 @@ def _take_turned(record: NodeRecord, rows: Sequence[CallRow], newest: bool) -> N
     if not placed or placed[-1].worktree_path is None:
         return
     last = placed[-1]
-    left = next((row for row in reversed(rows) if row.pending_tree or row.held_tree), None)
+    left = next((row for row in reversed(rows) if row.pending_tree or tree_at_hold(row)), None)
+    unpushed = Unpushed.read(left) if left is not None else None
     end = rows[-1]
     status = _status(rows)
     cleared = next((row for row in reversed(rows) if row.event == "hold_cleared" and row.seq > last.seq), None)
@@ -186,7 +190,7 @@ def _take_turned(record: NodeRecord, rows: Sequence[CallRow], newest: bool) -> N
             began_at=(cleared or last).seq,
             worktree=str(last.worktree_path),
             found=cleared.detail.get("p_held") if cleared is not None else last.snapshot_digest,
-            tree=(left.pending_tree or left.held_tree) if left is not None else None,
+            tree=(left.pending_tree or tree_at_hold(left)) if left is not None else None,
             recorded_at=left.seq if left is not None else None,
             moved=left.detail.get("executor_head_moved") if left is not None else None,
             status=status,
@@ -194,6 +198,7 @@ def _take_turned(record: NodeRecord, rows: Sequence[CallRow], newest: bool) -> N
             newest=newest,
             thread_id=end.thread_id,
             reason=end.detail.get("reason"),
+            kept_on=unpushed.ref if unpushed is not None else None,
         )
     )
 

@@ -29,7 +29,7 @@ from workers.worktrees.allocator import (
 )
 from workers.worktrees.commit import Stamp, make_commit, tree_of, with_trailers
 from workers.worktrees.history import read_history, recorded_heads
-from workers.worktrees.keep import Keeping, keep
+from workers.worktrees.keep import Keeping, hold, keep
 from workers.worktrees.mirror import Mirrors
 from workers.worktrees.preserve import Preserving, old_worktree
 from workers.worktrees.restore import lay_again, lay_over, require_snapshot
@@ -161,12 +161,24 @@ class Directories:
         Raises:
             GitError: the hub stayed away or refuses it.
         """
+        ref, commit = self._pending(worktree, tree, earlier)
+        keep(self._git, worktree, self._spec.hub, ref, commit, keeping, earlier)
+        return commit
+
+    def hold_pending(self, worktree: Path, tree: str, earlier: str | None = None) -> tuple[str, str]:
+        """Keep the same commit in the mirror alone, since it did not come to the hub.
+
+        Returns:
+            The mirror's ref, and the commit.
+        """
+        ref, commit = self._pending(worktree, tree, earlier)
+        return hold(self._git, worktree, ref, commit), commit
+
+    def _pending(self, worktree: Path, tree: str, earlier: str | None) -> tuple[str, str]:
         if earlier is not None:
             self._mirror(earlier)
         commit = self._wrap(worktree, tree, f"Pending work of call {self._prepared.call_id}", earlier)
-        ref = pending_ref(self._prepared.run_id, self._prepared.call_id)
-        keep(self._git, worktree, self._spec.hub, ref, commit, keeping, earlier)
-        return commit
+        return pending_ref(self._prepared.run_id, self._prepared.call_id), commit
 
     def keep_moved_head(self, rows: Sequence[CallRow], worktree: Path, keeping: Keeping) -> dict[str, str] | None:
         """Keep the commit at which an executor call left HEAD, when that is not where the rows have it.
@@ -180,13 +192,18 @@ class Directories:
         Raises:
             GitError: HEAD cannot be read, or the hub stayed away or refuses it.
         """
+        moved = self.find_moved_head(rows, worktree)
+        if moved is not None:
+            keep(self._git, worktree, self._spec.hub, moved["ref"], moved["head"], keeping)
+        return moved
+
+    def find_moved_head(self, rows: Sequence[CallRow], worktree: Path) -> dict[str, str] | None:
+        """The same, and nothing is kept: the call's pending commit stands on that head."""
         start, undone = recorded_heads(rows, str(worktree))
         head = self._git.run(worktree, "rev-parse", "--verify", "HEAD").line
         if start is None or head == start or head in undone:
             return None
-        ref = stray_ref(self._prepared.run_id, self._prepared.call_id)
-        keep(self._git, worktree, self._spec.hub, ref, head, keeping)
-        return {"start": start, "head": head, "ref": ref}
+        return {"start": start, "head": head, "ref": stray_ref(self._prepared.run_id, self._prepared.call_id)}
 
     def retire(self, rows: Sequence[CallRow], keeping: Keeping, host: str | None = None) -> str | None:
         """Keep what stands in the node's newest worktree, which a new one is about to follow; see `old_worktree`.

@@ -64,8 +64,7 @@ def keep(
         RefTaken: the ref names another commit, and is not to be replaced.
         GitError: the hub stayed away or refuses the ref.
     """
-    holding = _holding(ref)
-    git.run(mirror, "update-ref", holding, commit)
+    holding = hold(git, mirror, ref, commit)
     for _ in range(_TRIES):
         keeping.append(NewCallRow("push_requested", {"ref": ref, "commit": commit, "expect": expected}))
         pushed = _push(git, mirror, hub_url, ref, commit, expected, keeping)
@@ -83,10 +82,12 @@ def keep(
     raise GitError(f"the hub refuses {ref}: {pushed.reason}", ref=ref, reason=pushed.reason)
 
 
-def _holding(ref: str) -> str:
-    """The mirror's own ref for a commit on its way to `ref`."""
+def hold(git: Git, mirror: Path, ref: str, commit: str) -> str:
+    """Have the mirror alone hold a commit that is on its way to `ref`; its own ref for that."""
     namespace, _, name = ref.removeprefix(f"{NAMESPACE}/").partition("/")
-    return f"{NAMESPACE}/{namespace}/keeping/{name}"
+    holding = f"{NAMESPACE}/{namespace}/keeping/{name}"
+    git.run(mirror, "update-ref", holding, commit)
+    return holding
 
 
 def _push(

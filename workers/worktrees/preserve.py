@@ -14,7 +14,7 @@ from typing import Any
 from shared.base.errors import GitError, WorktreeError
 from shared.hub.git import Git
 from shared.hub.refs import pending_ref, superseded_ref
-from shared.model.boundary import Boundary
+from shared.model.boundary import Boundary, HeldTree
 from shared.model.rows import CallRow, NewCallRow
 from shared.model.spec import RunSpec
 from workers.worktrees.commit import Stamp, make_commit, with_trailers
@@ -47,7 +47,8 @@ class Preserving:
 
         Returns:
             The row `worktree_preserved`. Shape of its detail: `ref`, `commit`, `tree`, `path` (null without an old
-            worktree), `held` the refs of held trees, `error` why the old one was not kept.
+            worktree), `held` the refs of held trees (null for one that was never pushed and is not here), `error` why
+            the old one was not kept.
 
         Raises:
             GitError: the hub stayed away, or lacks the tree of a held call.
@@ -55,7 +56,7 @@ class Preserving:
         detail: dict[str, Any] = dict.fromkeys(("ref", "commit", "tree", "path", "error"))
         if old is not None:
             detail.update(self._keep_worktree(Path(old.worktree_path or ""), old.allocation))
-        held = [self._keep_held(item.call, item.tree) for item in self.boundary.held if item.tree != detail["tree"]]
+        held = [self._keep_held(item) for item in self.boundary.held if item.tree != detail["tree"]]
         lineage, because = self.boundary.lineage, dict(self.boundary.because)
         return NewCallRow("worktree_preserved", {**detail, "held": held, "lineage": lineage, "because": because})
 
@@ -69,9 +70,15 @@ class Preserving:
         ref = self._keep(worktree, commit, None)
         return {"ref": ref, "commit": commit, "tree": tree, "path": str(worktree)}
 
-    def _keep_held(self, call: str, tree: str) -> dict[str, Any]:
-        run = self.prepared.run_id
-        mirror = self.mirrors.ensure_tree(self.spec.hub, run, tree, pending_ref(run, call))
+    def _keep_held(self, held: HeldTree) -> dict[str, Any]:
+        run, call, tree = self.prepared.run_id, held.call, held.tree
+        try:
+            mirror = self.mirrors.ensure_tree(self.spec.hub, run, tree, pending_ref(run, call))
+        except GitError as error:
+            if not held.unpushed:
+                raise
+            # Another host had it, and the hub never did.
+            return {"call": call, "ref": None, "commit": None, "tree": tree, "error": str(error)}
         commit = self._wrap(mirror, tree, None, f"Held work of call {call}")
         ref = self._keep(mirror, commit, call)
         return {"call": call, "ref": ref, "commit": commit, "tree": tree}

@@ -21,6 +21,7 @@ from shared.model.boundary import HeldTree, boundary_of
 from shared.model.outcome import Ended
 from shared.model.roles import Role, default_sandbox
 from shared.model.rows import CallRow, NewCallRow
+from shared.model.unpushed import tree_at_hold
 from tests.fakehost.install import install
 from tests.integration.call.mortal import Died, MortalWriter, no_connection
 from tests.journal_farm import Farm
@@ -186,7 +187,7 @@ class OneWorker:
             "lineage": 1,
             "reason": last.detail["reason"],
             "input_state": last.input_state,
-            "p_held": last.held_tree,
+            "p_held": tree_at_hold(last),
             "of_attempt": last.attempt,
             **detail,
         }
