@@ -140,9 +140,12 @@ class Positions:
         """The rows of the position's call at its end, over as many attempts as lost hosts make of it."""
         if isinstance(decision, Replay):
             return await self.acts.replay(decision)
-        rows = await self._rows_at_end(decision, ask, path, place, detail)
+        assert not isinstance(decision, Mismatch)
+        rows, before = await self._rows_at_end(decision, ask, path, place, detail), decision.rows
         while rows[-1].event == Status.SUPERSEDED:
-            again = walk(rows, place, ask.kind, detail)
+            # Of an attempt that was opened here its own rows alone come back; the requests before it have ended too.
+            before = sorted({row.seq: row for row in (*before, *rows)}.values(), key=lambda row: row.seq)
+            again = walk(before, place, ask.kind, detail)
             assert isinstance(again, Live)
             rows = await self._rows_at_end(again, ask, path, place, detail)
         return rows

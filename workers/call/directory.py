@@ -110,14 +110,12 @@ def make_again(call: AgentCall, directories: Directories, desk: Desk) -> None:
         return
     if not row.detail.get("own_directory") and os.path.isdir(row.worktree_path):
         return
-    path, start = Path(row.worktree_path), row.start_commit or call.spec.base
-    allocation = Allocation(AllocationKind.CALL, 0, call.lineage, path, start)
-    directories.make(allocation, desk.should_stop)
+    start = row.start_commit or call.spec.base
+    directories.make(Allocation(AllocationKind.CALL, 0, call.lineage, Path(row.worktree_path), start), desk.should_stop)
 
 
 def _place(desk: Desk, call: AgentCall, tree: str | None, detail: dict[str, Any], columns: dict[str, Any]) -> None:
-    worker = desk.worker.incarnation.worker_id
-    detail = {**detail, "host": desk.host, "worker_id": worker, "snapshot": tree}
+    detail = {**detail, "host": desk.host, "worker_id": desk.worker.incarnation.worker_id, "snapshot": tree}
     desk.append(NewCallRow("placed", detail, role=call.role.name, snapshot_digest=tree, **columns))
 
 

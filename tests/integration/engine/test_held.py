@@ -4,12 +4,13 @@ import json
 
 import pytest
 
+from shared.base import ids
 from shared.journal import runs
 from shared.model.rows import NewCallRow
 from tests.integration.engine.hands import completed, echo
 from tests.integration.engine.test_suffix import live_places, superseded, work
 from tests.integration.engine.test_takeover import interrupt
-from tests.integration.engine.verdicts import MOVED, Verdicts
+from tests.integration.engine.verdicts import GONE, MOVED, Verdicts
 
 LANE = """
 async def main(flow, args):
@@ -170,3 +171,22 @@ async def main(flow, args):
     first, again = [row for row in field.calls(run_id, "prepared") if row.position == 2]
     assert "how" not in first.detail["context"] and again.detail["context"]["how"] == "fork"
     assert again.detail["context"]["through_turn"] == first.detail["context"]["through_turn"]
+
+
+@pytest.mark.req("O05")
+def test_every_attempt_of_a_call_whose_hosts_are_lost_one_after_the_other_is_a_request_of_its_own(field):
+    run_id = field.submit(LANE)
+
+    def lose(prepared):
+        lost = prepared.detail["prompt"] == "fix" and prepared.attempt in (0, 1, 4)
+        return [NewCallRow("superseded", {"reason": "host_lost"})] if lost else work(prepared)
+
+    field.drive(lose)
+    field.resume(run_id)
+    field.proofs = Verdicts({"main:2": GONE})
+    field.drive(lose)
+    field.resume(run_id)
+    field.drive(lose)
+    prepared = [row for row in field.calls(run_id, "prepared") if row.position == 2]
+    assert [row.attempt for row in prepared] == [0, 1, 2, 3, 4, 5]
+    assert [row.request_id for row in prepared] == [ids.request_id(run_id, prepared[0].call_id, n) for n in range(6)]
