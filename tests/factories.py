@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,7 +22,7 @@ def make_call_row(**given: Any) -> CallRow:
     """A call row with plain defaults; every column can be given by name."""
     run, path, position = given.get("run_id", RUN), given.get("path", "main"), given.get("position", 1)
     call = given.get("call_id", call_id(run, path, position))
-    values: dict[str, Any] = {column.name: None for column in fields(CallRow)}
+    values: dict[str, Any] = dict.fromkeys(CallRow.__struct_fields__)
     values.update(
         run_id=run,
         seq=1,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Any
+
+from msgspec.structs import asdict
 
 from scheduler.cli.output import count, one_line, time_of_day
 from scheduler.cli.view import CallView, lane_name

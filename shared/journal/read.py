@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec.structs import replace
+
 from shared.base.canonical import from_storable
-from shared.base.frozen import make_frozen
 from shared.journal.database import Database, retrying
 from shared.journal.queries import reading
 from shared.journal.results import load_result
@@ -125,12 +126,11 @@ def _call_row(row: Values) -> CallRow:
 
 def make_call_row(row: Values, detail: dict[str, Any]) -> CallRow:
     """The row of a call of a page's values, with its data from elsewhere."""
-    values = dict(zip(reading.COLUMNS, row[2:_DETAIL], strict=True))
+    result = row[_RESULT]
+    # The columns of every page stand in the order of the row's members.
+    made = CallRow(*(*row[2:_DETAIL], detail, None if result is None else bytes(result)))
     # The exact label stands in the data; the column is for readers that do not open it.
-    values["label"] = detail.pop("_label", values["label"])
-    values["detail"] = detail
-    values["result"] = None if row[_RESULT] is None else bytes(row[_RESULT])
-    return make_frozen(CallRow, values)
+    return replace(made, label=detail.pop("_label")) if "_label" in detail else made
 
 
 def _event_row(row: Values) -> EventRow:

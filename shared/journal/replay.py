@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from shared.base.canonical import parse
-from shared.base.frozen import make_frozen
 from shared.model.call_state import begins_attempt
 from shared.model.events import REOPENING_WORDS, TERMINAL_WORDS
 from shared.model.outcome import Ended, Meta, Status
@@ -46,15 +45,14 @@ def read_call_result(rows: Sequence[CallRow]) -> Ended | None:
     if terminal is None:
         return None
     status = Status(terminal.event)
-    members = {
-        "status": status,
-        "output": _output(terminal, prepared) if status is Status.COMPLETED else None,
-        "reason": terminal.detail.get("reason"),
-        "meta": _meta(rows[began:], terminal, prepared),
-        "result_digest": terminal.result_digest,
-        "facts": terminal.detail,
-    }
-    return make_frozen(Ended, members)
+    return Ended(
+        status,
+        _output(terminal, prepared) if status is Status.COMPLETED else None,
+        terminal.detail.get("reason"),
+        _meta(rows[began:], terminal, prepared),
+        terminal.result_digest,
+        terminal.detail,
+    )
 
 
 def _output(terminal: CallRow, prepared: CallRow | None) -> Any:
@@ -73,33 +71,36 @@ def _output(terminal: CallRow, prepared: CallRow | None) -> Any:
 def _meta(attempt: Sequence[CallRow], terminal: CallRow, prepared: CallRow | None) -> Meta:
     if terminal.kind != _AGENT:
         # No pair, thread or turn to look for; ops are most of what a long replay reads.
-        return make_frozen(Meta, {**_of_any_kind(attempt, terminal), "host": terminal.host or _newest(attempt, "host")})
+        return Meta(
+            terminal.call_id,
+            terminal.kind,
+            role=terminal.role,
+            tokens=terminal.tokens,
+            first_seq=attempt[0].seq,
+            last_seq=attempt[-1].seq,
+            host=terminal.host or _newest(attempt, "host"),
+            node_id=terminal.node_id,
+            attempt=terminal.attempt,
+        )
     turns = [row for row in attempt if row.event == "turn_requested"]
-    of_agent = {
-        "requested": _pair(prepared.detail.get("pair") if prepared else None),
-        "configured": _configured(attempt),
-        "thread_id": terminal.thread_id or _newest(attempt, "thread_id"),
-        "turn_id": terminal.turn_id or _newest(attempt, "turn_id"),
-        "turns": len(turns),
-        "repair": any(row.detail.get("repair") for row in turns),
-        "tokens": terminal.tokens if terminal.tokens is not None else _tokens(attempt),
-        "host": _newest(attempt, "host"),
-        "head": _newest(attempt, "start_commit") or (prepared.commit_sha if prepared else None),
-    }
-    return make_frozen(Meta, {**_of_any_kind(attempt, terminal), **of_agent})
-
-
-def _of_any_kind(attempt: Sequence[CallRow], terminal: CallRow) -> dict[str, Any]:
-    return {
-        "call_id": terminal.call_id,
-        "kind": terminal.kind,
-        "role": terminal.role,
-        "tokens": terminal.tokens,
-        "first_seq": attempt[0].seq,
-        "last_seq": attempt[-1].seq,
-        "node_id": terminal.node_id,
-        "attempt": terminal.attempt,
-    }
+    return Meta(
+        terminal.call_id,
+        terminal.kind,
+        role=terminal.role,
+        requested=_pair(prepared.detail.get("pair") if prepared else None),
+        configured=_configured(attempt),
+        thread_id=terminal.thread_id or _newest(attempt, "thread_id"),
+        turn_id=terminal.turn_id or _newest(attempt, "turn_id"),
+        turns=len(turns),
+        repair=any(row.detail.get("repair") for row in turns),
+        tokens=terminal.tokens if terminal.tokens is not None else _tokens(attempt),
+        first_seq=attempt[0].seq,
+        last_seq=attempt[-1].seq,
+        host=_newest(attempt, "host"),
+        node_id=terminal.node_id,
+        attempt=terminal.attempt,
+        head=_newest(attempt, "start_commit") or (prepared.commit_sha if prepared else None),
+    )
 
 
 def _tokens(attempt: Sequence[CallRow]) -> int | None:

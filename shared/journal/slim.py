@@ -1,15 +1,13 @@
 """A run as a resume reads it: what its decisions rest on, and no more.
 
 Left out are results that are not small, long prompts, and what was only seen on the way
-to an end that says it all. The server puts the next page together while this process
-makes the rows of the one before.
+to an end that says it all.
 Source: journal document, "The resume walk"; rules of the protocol, 17 and 41.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from shared.base.canonical import from_storable
@@ -33,22 +31,14 @@ def load_slim(database: Database, run_id: str) -> list[Row]:
     that completed are left out where its end has all that they say, see `reading.PAGE_SLIM`.
     """
     rows: list[Row] = []
-
-    def fetch(after: int) -> list[Values]:
+    after, full = 0, True
+    while full:
         asked = {"run": run_id, "after": after, "limit": _PAGE_ROWS}
-        return retrying(lambda: database.fetch(reading.PAGE_SLIM, asked))
-
-    with ThreadPoolExecutor(1, thread_name_prefix="pages") as reader:
-        after, coming = 0, reader.submit(fetch, 0)
-        while found := coming.result():
-            after += _PAGE_ROWS
-            # A page that is full ends with its last row, also where that one could be left out.
-            full = found[-1][_SEQ] == after
-            if full:
-                coming = reader.submit(fetch, after)
-            rows += _make(database, run_id, found)
-            if not full:
-                break
+        found = retrying(lambda asked=asked: database.fetch(reading.PAGE_SLIM, asked))  # type: ignore[misc]
+        after += _PAGE_ROWS
+        # A page that is full ends with its last row, also where that one could be left out.
+        full = bool(found) and found[-1][_SEQ] == after
+        rows += _make(database, run_id, found)
     return rows
 
 

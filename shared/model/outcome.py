@@ -6,9 +6,10 @@ Source: design of the farm, "The flow script"; journal document, "The replayed C
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 # Why a call was refused, held or taken back, where others decide by the word: rows keep it, so it never changes.
 PAIR_REFUSED = "pair_refused"
@@ -33,8 +34,7 @@ class Status(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-@dataclass(frozen=True)
-class Meta:
+class Meta(Struct, frozen=True, gc=False):
     """What the rows of a call say about it.
 
     Shape: `requested` and `configured` are `(model, effort)` pairs; `turns` the
@@ -61,8 +61,7 @@ class Meta:
     head: str | None = None
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """The newest attempt of a call, ended. `output` is the parsed answer (None unless completed)."""
 
     status: Status

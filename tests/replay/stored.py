@@ -11,10 +11,12 @@ import asyncio
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from scheduler.planning import plan_resume
 from scheduler.resume.plan import Plan
@@ -103,7 +105,7 @@ def _plain(row: Row) -> dict[str, Any]:
 
 def _row(data: Mapping[str, Any]) -> Row:
     kind: type[CallRow] | type[EventRow] = CallRow if "call_id" in data else EventRow
-    values: dict[str, Any] = dict.fromkeys(kind.__dataclass_fields__)
+    values: dict[str, Any] = dict.fromkeys(kind.__struct_fields__)
     values |= {name: value for name, value in data.items() if name != "run"}
     values["run_id"] = data["run"]
     values["written_at"] = datetime.fromisoformat(data["written_at"])

@@ -6,10 +6,10 @@ import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.resume import host_questions
 from scheduler.resume.host_questions import HostQuestions

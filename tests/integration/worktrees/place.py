@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from shared.base.ids import call_id, request_id
 from shared.hub.git import Git
@@ -49,7 +50,7 @@ class Place:
     def row(self, position: int, event: str, kind: str = "agent", node: str | None = "n", **columns: Any) -> CallRow:
         """A stored row of the call at a position, appended to `rows`."""
         call = call_id(RUN, "main", position)
-        empty: dict[str, Any] = dict.fromkeys(CallRow.__dataclass_fields__)
+        empty: dict[str, Any] = dict.fromkeys(CallRow.__struct_fields__)
         known: dict[str, Any] = {
             "run_id": RUN,
             "seq": len(self.rows) + 1,
@@ -70,7 +71,7 @@ class Place:
 
     def store(self, position: int, new: NewCallRow, kind: str = "agent", node: str | None = "n") -> CallRow:
         """A new row as the journal would hand it back."""
-        columns = {name: getattr(new, name) for name in NewCallRow.__dataclass_fields__ if name != "event"}
+        columns = {name: getattr(new, name) for name in NewCallRow.__struct_fields__ if name != "event"}
         return self.row(position, new.event, kind, node, **columns)
 
 

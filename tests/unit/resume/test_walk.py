@@ -1,10 +1,9 @@
 """What a position does, given what was recorded at its place."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduler.flow.digest import input_digest
 from scheduler.resume.decisions import Attach, Failed, GoOn, Live, Mismatch, Replay, Stays

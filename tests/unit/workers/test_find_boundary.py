@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from shared.hub.refs import retired_ref
 from shared.journal.append import Claim
@@ -55,7 +56,7 @@ def test_what_an_earlier_holder_of_the_call_made_is_not_where_its_node_stands(tm
 def test_a_fork_is_told_of_the_worktrees_that_the_other_run_retired_and_of_no_others(tmp_path: Path) -> None:
     def copied(seq: int, host: str) -> CallRow:
         row = placed(seq, "c1", "-", tmp_path / str(seq))
-        return replace(row, detail={"copied_from": {"run": "r0", "host": host}})
+        return structs.replace(row, detail={"copied_from": {"run": "r0", "host": host}})
 
     made = [copied(1, "h1"), copied(2, "h1"), copied(3, "h2"), placed(4, "c1", "h2", tmp_path)]
     told = retired_before(going_on(made, []), read_history(made), "h2")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from shared.model.rows import CallRow
 from workers.worktrees.history import read_history
 
-_EMPTY: dict[str, Any] = dict.fromkeys(CallRow.__dataclass_fields__)
+_EMPTY: dict[str, Any] = dict.fromkeys(CallRow.__struct_fields__)
 
 
 def row(seq: int, event: str, kind: str = "agent", **columns: Any) -> CallRow:
