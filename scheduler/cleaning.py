@@ -15,8 +15,8 @@ from scheduler.submitted import Run
 from shared.base.errors import GitError, UsageError
 from shared.base.ids import RunId
 from shared.broker.replies import answers, ask_to_clean
+from shared.hub.deletion import delete_run_refs
 from shared.hub.git import Git
-from shared.hub.refs import delete_run_refs
 from shared.journal.read import load_lean
 from shared.journal.removals import removing
 from shared.journal.retention import hub_cleaned

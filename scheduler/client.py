@@ -186,7 +186,8 @@ class Farm(FarmConnection):
             The number of the last row before the resume: what follows is its own.
 
         Raises:
-            UsageError: there is no such run, it is another one than was given, or somebody drives it.
+            UsageError: there is no such run, it is another one than was given, somebody drives it, or it was cleaned
+                and its hub cannot be had.
         """
         state = self.state(run)
         if attach and state.stop is None and state.state in ("running", "queued"):

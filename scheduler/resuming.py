@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.flow.sources import Sources, collect
+from scheduler.guarding import shut_out
 from shared.base.canonical import digest_json
 from shared.base.errors import UsageError
 from shared.base.log import mask_url
@@ -21,7 +22,7 @@ from shared.hub.hub import hub_name
 from shared.journal.database import Database
 from shared.journal.removals import load_cleaners
 from shared.journal.roster import list_schedulers
-from shared.journal.runs import Reopened, RunState, load_spec, reopen
+from shared.journal.runs import Reopened, RunState, load_spec, reopen, run_state
 from shared.model.spec import RunSpec
 
 _SHOWN = 12
@@ -86,13 +87,28 @@ def resume_run(database: Database, state: RunState, given: Given) -> Reopened:
     """Queue a run again, for a scheduler that walks it.
 
     Raises:
-        UsageError: what was given is not the run's, or somebody drives it; nothing was written.
+        UsageError: what was given is not the run's, somebody drives it, or its hub cannot be had and may still delete
+            what the run had there; nothing was written.
     """
     check_same(load_spec(database, state.run_id), given)
+    if state.cleaned_at is not None and can_resume(state):
+        _shut_out_removers(database, state)
     reopened = reopen(database, state)
     if reopened is None:
         raise UsageError(why_not(database, state))
     return reopened
+
+
+def _shut_out_removers(database: Database, state: RunState) -> None:
+    """See to it that no deletion that still lies at the hub is applied to the run that goes on."""
+    for cleaner in load_cleaners(database, state.run_id):
+        raise UsageError(cleaner.sentence())
+    error = shut_out(database, state.run_id, "resume")
+    if error is not None:
+        raise UsageError(
+            f"what run {state.run_id} had on its hub was removed, and the hub may not be done with that: {error}; "
+            "resume it when the hub is back"
+        )
 
 
 def why_not(database: Database, state: RunState) -> str:
@@ -109,4 +125,7 @@ def why_not(database: Database, state: RunState) -> str:
         return f"run {state.run_id} is being driven by {driver}; {follow}"
     if state.state == "queued":
         return f"run {state.run_id} waits for a scheduler to go on with it; {follow}"
+    now = run_state(database, state.run_id)
+    if now is not None and now.cleaned_at != state.cleaned_at:
+        return f"what run {state.run_id} left was removed while it was looked at; give the command again"
     return f"run {state.run_id} was resumed by somebody else just now; {follow}"

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from shared.base.errors import CrwError, StoreError
 from shared.base.ids import RunId, is_run_id
 from shared.base.log import get_logger
-from shared.hub.refs import delete_run_refs
+from shared.hub.deletion import delete_run_refs
 from shared.journal import draining, retention, serving
 from shared.journal.removals import GoOn, removing
 from workers.rollouts import remove_threads

@@ -14,9 +14,10 @@ a push that the hub judged and refuses is a value (`Pushed.refused`), never an e
 
     environment  what every git command sees: nothing of the caller's repository, fixed settings
     git          run one git command: deadline, own process group, exact bytes
-    refs         the names, reading them, deleting a run's
+    refs         the names, and reading them
     push         one atomic push with leases; waiting for a hub that is away
     guard        the ref that a cancel or a takeover moves to shut the others out
+    deletion     removing a run's refs, which a resume shuts out
     hub, checks  what `flow start` refuses before anything is written
     machine      the label that binds a run to this machine
 """

@@ -8,7 +8,8 @@ intent came first carries the old guard and is refused by the hub from then on; 
 that reads the new guard gets no intent any more.
 
 Keep refs (pending, commit, retired) are not guarded: a late push of one stores the
-same object again under its own name. Source: rules of the protocol, 7.
+same object again under its own name. Deletions of them are (`deletion.py`).
+Source: rules of the protocol, 7.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The refs of a run: their names, reading them on the hub, deleting them.
+"""The refs of a run: their names, and reading them on the hub.
 
 refs/crw/flow/<run>/pending/<call>      the tree an executor call left, wrapped in a commit
 refs/crw/flow/<run>/commit/<node>/<n>   the node's n-th commit
@@ -12,18 +12,13 @@ refs/crw/flow/<run>/guard               see `guard.py`
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterable
 from hashlib import sha256
 from urllib.parse import quote
 
-from shared.hub.git import Git, git_error
+from shared.hub.git import Git
 
 NAMESPACE = "refs/crw/flow"
 BRANCHES = "refs/heads/"
-_BATCH = 200
-# Whoever removes may be silent for some minutes (`shared/journal/removals.py`), and is while a hub hangs.
-DELETION_SECONDS = 120.0
 # A component of a ref is a file's name on many hubs.
 _COMPONENT_LIMIT = 120
 
@@ -109,32 +104,3 @@ def parse_listing(text: str) -> dict[str, str]:
 def read_ref(git: Git, hub_url: str, ref: str) -> str | None:
     """What one ref is on the hub, or None."""
     return read_refs(git, hub_url, ref).get(ref)
-
-
-def delete_run_refs(git: Git, hub_url: str, run_id: str, go_on: Callable[[], None] = lambda: None) -> list[str]:
-    """Remove every ref of a run from the hub; target branches are none of them.
-
-    Args:
-        go_on: called before each push; what it raises ends the removal there.
-
-    Returns:
-        The names that were there and are gone now.
-    """
-    return delete_refs(git, hub_url, read_refs(git, hub_url, run_namespace(run_id) + "/*"), go_on)
-
-
-def delete_refs(git: Git, hub_url: str, names: Iterable[str], go_on: Callable[[], None] = lambda: None) -> list[str]:
-    """Remove refs under `refs/crw/` from the hub; `go_on` as for `delete_run_refs`."""
-    ordered = sorted(name for name in names if name.startswith("refs/crw/"))
-    with tempfile.TemporaryDirectory(prefix="crw-refs-") as directory:
-        git.run(directory, "init", "--quiet", "--bare")
-        for start in range(0, len(ordered), _BATCH):
-            batch = ordered[start : start + _BATCH]
-            go_on()
-            deletions = [f":{name}" for name in batch]
-            args = ("push", "--quiet", "--no-verify", "--", hub_url, *deletions)
-            done = git.run(directory, *args, check=False, timeout_seconds=min(DELETION_SECONDS, git.timeout_seconds))
-            # Somebody else may have deleted one meanwhile: what counts is that they are gone.
-            if done.exit_status != 0 and read_refs(git, hub_url, *batch):
-                raise git_error(("push", hub_url), done)
-    return ordered

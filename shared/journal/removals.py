@@ -27,7 +27,7 @@ from shared.base.log import get_logger
 from shared.journal.database import Database, retrying
 from shared.journal.queries import removing as statements
 
-# A push of deletions ends before (`shared/hub/refs.py`), and no worktree takes as long to remove.
+# A push of deletions ends before (`shared/hub/deletion.py`), and no worktree takes as long to remove.
 _HOLD_SECONDS = 300.0
 # Many small steps need no round trip each.
 _CONFIRM_SECONDS = 1.0

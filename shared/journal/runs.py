@@ -90,14 +90,14 @@ def reopen(database: Database, state: RunState) -> Reopened | None:
     Of any number of callers one does it. What the run is comes from its record, never from the caller.
 
     Returns:
-        None when somebody drives it, is to drive it, is stopping it, or removes what it left.
+        None when somebody drives it, is to drive it, is stopping it, removes what it left, or has begun to since.
     """
 
     def queue() -> Reopened | None:
         with database.transaction() as connection:
             if lock_against_removal(connection, state.run_id):
                 return None
-            asked = {"run": state.run_id, "before": state.resumes}
+            asked = {"run": state.run_id, "before": state.resumes, "cleaned": state.cleaned_at}
             row = connection.execute(running.reopen_run(), asked).first()
             return Reopened(**row._mapping) if row else None
 

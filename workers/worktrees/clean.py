@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from shared.hub.refs import NAMESPACE, delete_run_refs, run_namespace
+from shared.hub.deletion import delete_run_refs
+from shared.hub.refs import NAMESPACE, run_namespace
 from workers.worktrees.allocator import prune_worktrees, remove_tree, run_directory
 from workers.worktrees.mirror import Mirrors
 

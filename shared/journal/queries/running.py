@@ -148,8 +148,8 @@ def reopen_run() -> TextClause:
     return text("""
         update flow_runs set state = 'queued', stop = null, scheduler_id = null, ended_at = null,
           takes_without_progress = 0, resumes = resumes + 1
-        where run_id = :run and resumes = :before and (state = 'ended' or stop = 'pause'
-          or (state in ('quarantined', 'paused') and stop is null))
+        where run_id = :run and resumes = :before and cleaned_at is not distinct from cast(:cleaned as timestamptz)
+          and (state = 'ended' or stop = 'pause' or (state in ('quarantined', 'paused') and stop is null))
         returning run_id, plan_id, plan_revision, actor_task, epoch_nonce, resumes_run, next_seq""")
 
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from scheduler import guarding
 from scheduler.client import Farm
 from scheduler.resume.host_questions import HostQuestions
 from shared.base.errors import UsageError
 from shared.hub.machine import machine_label
+from shared.hub.refs import guard_ref
 from shared.journal import read, runs
 from shared.journal.database import Database
 from shared.journal.removals import removing
@@ -136,6 +138,24 @@ def test_a_run_is_not_resumed_or_forked_while_what_it_left_is_being_removed(crw:
     assert runs.run_state(database, ended).resumes == 0
     assert "cleaned" in crw("flow", "show", ended).out
     assert crw("flow", "resume", ended, "--no-wait").status == 0
+
+
+@pytest.mark.req("RULE7", "RULE39")
+def test_a_run_that_was_cleaned_is_resumed_once_its_hub_has_the_guard_of_the_resume(
+    crw: Crw, database: Database, ended: str, place: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(guarding, "_HUB_PATIENCE_SECONDS", 0.0)
+    with removing(database, ended, "hub"):
+        pass
+    before = as_it_stands(database, ended)
+    away = (place / "repo").rename(place / "away")
+    refused = crw("flow", "resume", ended, "--no-wait")
+    assert refused.status == 2 and "the hub may not be done with that" in refused.err, refused
+    assert as_it_stands(database, ended) == before
+    away.rename(place / "repo")
+    assert git(place / "repo", "rev-parse", "-q", "--verify", guard_ref(ended), check=False) == ""
+    assert crw("flow", "resume", ended, "--no-wait").status == 0
+    assert "moved by resume" in git(place / "repo", "cat-file", "commit", guard_ref(ended))
 
 
 @pytest.mark.req("X02")

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from shared.base.command import KILL_GRACE_SECONDS
-from shared.base.errors import GitError, GitTimeout
-from shared.hub import refs
+from shared.base.errors import GitError
 from shared.hub.git import Git
 from shared.hub.guard import move_guard, push_guarded
 from shared.hub.push import Pushed, patiently, push
-from shared.hub.refs import delete_run_refs, guard_ref, read_ref, read_refs
-from shared.journal import removals
+from shared.hub.refs import guard_ref, read_ref
 from tests.repositories import commit_files, git, make_bare_hub
 
 RUN = "raaaaaaaaaaaa"
@@ -219,26 +216,3 @@ def test_every_guarded_push_moves_the_guard(place: Place) -> None:
     assert not push_guarded(place.git, place.mirror, hub, RUN, *moves, None, "b").ok
     assert push_guarded(place.git, place.mirror, hub, RUN, *moves, guard, "b").ok
     assert place.read(guard_ref(RUN)) not in (None, guard)
-
-
-def test_deleting_a_runs_refs_leaves_branches_and_other_runs(place: Place) -> None:
-    hub = str(place.hub)
-    other = "refs/crw/flow/rbbbbbbbbbbbb/guard"
-    mine = [f"refs/crw/flow/{RUN}/commit/n/1", f"refs/crw/flow/{RUN}/pending/c"]
-    for ref in [*mine, other, TARGET]:
-        assert place.push({ref: place.first}, {ref: None}).ok
-    assert delete_run_refs(place.git, hub, RUN) == mine
-    assert delete_run_refs(place.git, hub, RUN) == []
-    assert set(read_refs(place.git, hub, other, TARGET)) == {other, TARGET}
-
-
-@pytest.mark.req("RULE39")
-def test_a_removal_waits_for_no_hub_longer_than_its_right_lasts(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert refs.DELETION_SECONDS + KILL_GRACE_SECONDS < removals._HOLD_SECONDS
-    assert place.push({guard_ref(RUN): place.first}, {guard_ref(RUN): None}).ok
-    hook = place.hub / "hooks" / "pre-receive"
-    hook.write_text("#!/bin/sh\nsleep 20\n", encoding="utf-8")
-    hook.chmod(0o755)
-    monkeypatch.setattr(refs, "DELETION_SECONDS", 1.0)
-    with pytest.raises(GitTimeout):
-        delete_run_refs(Git(600), str(place.hub), RUN)

@@ -56,6 +56,17 @@ def test_a_run_is_opened_again_when_its_removal_is_over_and_not_before(farm: Far
 
 
 @pytest.mark.req("RULE39")
+def test_a_run_of_which_something_was_removed_since_it_was_looked_at_is_not_opened(farm: Farm) -> None:
+    run = ended_run(farm).run_id
+    seen = runs.run_state(farm.database, run)
+    assert seen is not None
+    with removing(farm.database, run, "hub"):
+        pass
+    assert runs.reopen(farm.database, seen) is None
+    assert reopen(farm, run) is not None
+
+
+@pytest.mark.req("RULE39")
 def test_of_a_removal_and_a_resume_at_the_same_moment_the_first_to_have_the_run_wins(farm: Farm) -> None:
     run = ended_run(farm).run_id
     with session(farm) as remover:
