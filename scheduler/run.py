@@ -128,15 +128,18 @@ class _Drive:
             lost,
             told_waiting=was_told(rows),
         )
+        recorded = recorded_end(rows)
+        # From here on the history has them, and lets go of each when the script comes to it.
+        del rows
         loops = (self._inbox.run(), silence.run(), lost.run())
         duties = {asyncio.create_task(loop, name=self._run_id) for loop in loops}
         for duty in duties:
             duty.add_done_callback(self._duty_ended)
         try:
             # An end that was recorded stands: its script has nothing to add, and it would come to another one now.
-            end = recorded_end(rows) or await self._end_of(script, flow, positions)
+            end = recorded or await self._end_of(script, flow, positions)
             if end is not None:
-                await finishing.finish(await finishing.close_calls(end, recorded=end == recorded_end(rows)))
+                await finishing.finish(await finishing.close_calls(end, recorded=end == recorded))
         finally:
             for duty in duties:
                 duty.cancel()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
+import sys
 import tracemalloc
 from collections.abc import Sequence
 
 import pytest
 
+from scheduler import run
 from shared.journal import read
+from shared.journal.database import Database
 from shared.journal.slim import SHORT_PROMPT_CHARACTERS, load_slim
-from shared.model.rows import CallRow, NewCallRow
+from shared.model.rows import CallRow, NewCallRow, Row
 from tests.integration.engine.hands import Field, completed
 from tests.integration.engine.test_takeover import interrupt
 
@@ -24,6 +27,8 @@ async def main(flow, args):
         return lengths
     total = await flow.parallel({{"a": lane(0), "b": lane(1)}})
     await flow.crw.noop(value="last")
+    if args["length"] < 0:
+        await flow.crw.noop(value="behind")
     return total
 """
 
@@ -85,6 +90,29 @@ def test_a_slim_load_has_the_small_results_and_says_which_others_there_are(field
     found = read.load_results(field.database, run_id, [row.seq for row in slim])
     whole = [row for row in read.load(field.database, run_id) if getattr(row, "event", "") == "completed"]
     assert found == {row.seq: row.result for row in whole}
+
+
+@pytest.mark.req("RULE41")
+def test_a_run_lets_go_of_the_rows_that_its_script_has_passed(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = record(field, 100, asked=-1)
+    loaded: list[Row] = []
+    held: list[list[str]] = []
+
+    def load(database: Database, run_id: str) -> list[Row]:
+        loaded.extend(load_slim(database, run_id))
+        return list(loaded)
+
+    def answer(prepared: CallRow) -> Sequence[NewCallRow]:
+        if prepared.detail["arguments"]["value"] == "behind":
+            # By the list above, the loop, and the call that counts.
+            held.append([row.event for row in loaded if isinstance(row, CallRow) and sys.getrefcount(row) > 3])
+        return completed({"text": "x"})
+
+    monkeypatch.setattr(run, "load_slim", load)
+    field.drive(answer)
+    assert field.end(run_id)["status"] == "completed"
+    assert len(loaded) > 2 * POSITIONS
+    assert held == [[]]
 
 
 @pytest.mark.slow
