@@ -42,6 +42,7 @@ def go_on_in_place(desk: Desk, call: AgentCall, directories: Directories, done: 
     state = call.state
     assert state.cleared is not None
     _take_directory(desk, call, directories, done)
+    desk.check_stop()
     done.conversation = recorded_conversation(call)
     done.checkpoint, done.creations = recorded_checkpoint(call), state.creations
     if state.last_turn is not None:
@@ -77,15 +78,17 @@ def _take_directory(desk: Desk, call: AgentCall, directories: Directories, done:
     if placed is not None and placed.host not in (None, desk.host):
         raise Held("host_lost", f"the held call stood on host {placed.host}, which was given up since")
     make_again(call, directories, desk)
-    done.place = placed_before(call)
-    assert done.place is not None and call.state.cleared is not None
-    if not done.place.path.is_dir():
-        raise WorktreeError(f"the directory of the held call, {done.place.path}, is gone", path=str(done.place.path))
+    place = placed_before(call)
+    assert place is not None and call.state.cleared is not None
+    if not place.path.is_dir():
+        raise WorktreeError(f"the directory of the held call, {place.path}, is gone", path=str(place.path))
     held = call.state.cleared.detail.get("p_held")
-    if done.place.worktree and held is not None:
-        found = directories.snapshot(done.place.path)
+    if place.worktree and held is not None:
+        found = directories.snapshot(place.path)
         if found != held:
-            raise Held("held_state_changed", f"{done.place.path} holds {found} and not {held}, which it was held with")
+            raise Held("held_state_changed", f"{place.path} holds {found} and not {held}, which it was held with")
+    # From here on what stands there is known to be the call's, and its next end records it.
+    done.place = place
     if not call.state.turns:
         arm(done, call, directories)
 

@@ -21,6 +21,7 @@ from shared.base.log import get_logger
 from shared.journal.append import Claim
 from shared.model.call_state import Step
 from shared.model.outcome import RESULT_NOT_STORABLE
+from workers.call.checkpoint import is_told_to_carry_on
 from workers.call.context import AgentCall, load_agent_call
 from workers.call.continuing import Rung, plan_conversation
 from workers.call.conversation import check_crashes, converse, open_conversation
@@ -76,39 +77,42 @@ def _work(desk: Desk, call: AgentCall, directories: Directories, done: Progresse
         return stop_node(desk, error)
     except PairRefused as error:
         done.thread = error.thread
-        return Verdict("refused", error.reason, input_state=_input_state(done), facts={"error": str(error)})
+        return Verdict("refused", error.reason, input_state=_input_state(call, done), facts={"error": str(error)})
     except Unproven as error:
         return Verdict("outcome_unknown", error.reason, facts={"error": str(error), **error.facts})
     except AnswerLost as error:
         return Verdict("outcome_unknown", error.reason, facts={"error": str(error)})
     except CallStopped as stopped:
-        # Unsent, the claim goes back as it came; a worker that stops leaves the rest to its successor.
-        if stopped.reason in ("lost", "worker_stopped") or (call.executes and not desk.claim.sent):
+        # Unsent, the claim goes back as it came; a worker that stops leaves the rest to its successor. What had been
+        # held is held as before, with what its worktree holds.
+        unsent = call.executes and call.state.cleared is None and not desk.claim.sent
+        if stopped.reason in ("lost", "worker_stopped") or unsent:
             raise
-        return Verdict("held", stopped.reason, input_state=_input_state(done))
+        return Verdict("held", stopped.reason, input_state=_input_state(call, done))
     except (WorktreeError, GitError) as error:
         # What is stopped in the middle of making a directory, or of a push, fails for that and for nothing else.
         reason = desk.should_stop()
         if reason in ("lost", "worker_stopped"):
             raise CallStopped(reason) from error
-        return Verdict("held", reason or error.reason, input_state=_input_state(done), facts={"error": str(error)})
+        return Verdict(
+            "held", reason or error.reason, input_state=_input_state(call, done), facts={"error": str(error)}
+        )
     except RunStopping:
-        return Verdict("held", "cancel", input_state=_input_state(done))
+        return Verdict("held", "cancel", input_state=_input_state(call, done))
     except BudgetSpent as error:
         done.turns_sent -= 1
-        return Verdict("held", error.reason, input_state=_input_state(done), facts={"error": str(error)})
+        return Verdict("held", error.reason, input_state=_input_state(call, done), facts={"error": str(error)})
     except (NotSent, Refused) as error:
         done.turns_sent = max(0, done.turns_sent - 1)
-        return Verdict("held", _infra(error), input_state=_input_state(done), facts={"error": str(error)})
+        return Verdict("held", _infra(error), input_state=_input_state(call, done), facts={"error": str(error)})
     except CrwError as error:
-        return Verdict("held", error.reason, input_state=_input_state(done), facts={"error": str(error)})
+        return Verdict("held", error.reason, input_state=_input_state(call, done), facts={"error": str(error)})
 
 
 def _begin(desk: Desk, call: AgentCall, directories: Directories, done: Progressed) -> Next | Verdict:
     """The first step: from the call's start, or from where an earlier holder of it came to; or the end it has."""
     state = call.state
     if state.cleared is not None and state.placed is not None and not _is_unmade(call):
-        desk.check_stop()
         remove_left(desk, call)
         return go_on_in_place(desk, call, directories, done)
     if state.step in (Step.TURN_OPEN, Step.TURN_ENDED):
@@ -160,5 +164,6 @@ def _infra(error: HostError) -> str:
     return error.reason if error.reason == "thread_active" else f"host_infra_{error.reason}"
 
 
-def _input_state(done: Progressed) -> str:
-    return "delivered" if done.turns else "not_delivered"
+def _input_state(call: AgentCall, done: Progressed) -> str:
+    # What had arrived before a held call went on has arrived, whatever kept it from going on.
+    return "delivered" if done.turns or is_told_to_carry_on(call) else "not_delivered"

@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.resume.decisions import Live
+from scheduler.resume.held import decide_held
+from shared.base.errors import GitError
 from shared.journal.append import OpenCall
 from shared.model.outcome import Status
 from tests.integration.call.desk import DONE, OneWorker, prompt
-from tests.integration.call.test_boundary import row_of
+from tests.integration.call.test_boundary import WRITES, row_of
 from tests.integration.call.test_own_directory import architect, head
 from tests.waiting import wait_until
+from workers.claim import CallStopped
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -126,3 +130,53 @@ def test_a_held_reader_whose_directory_is_gone_goes_on_in_it_again(one: OneWorke
     ended = one.work(one.clear_hold(design))
     assert ended is not None and ended.status is Status.COMPLETED, ended
     assert (tmp_path / "seen").read_text().split() == ["README.md", "src"] and directory.is_dir()
+
+
+@pytest.mark.req("R43", "R47")
+def test_a_call_that_is_held_again_before_it_went_on_is_still_one_whose_input_had_arrived(
+    one: OneWorker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    design, directory = held_reader(one, tmp_path / "seen")
+    for fails in (GitError("the hub is away"), CallStopped("deadline")):
+        with monkeypatch.context() as once:
+            once.setattr("workers.call.in_place.placed_before", raising(fails))
+            assert one.work(one.clear_hold(design)).status is Status.HELD  # type: ignore[union-attr]
+    ended = one.work(one.clear_hold(design))
+    assert ended is not None and ended.status is Status.COMPLETED and directory.is_dir(), ended
+
+
+def raising(error: Exception) -> Callable[..., object]:
+    def fail(*_: object) -> object:
+        raise error
+
+    return fail
+
+
+@pytest.mark.req("R41", "W16")
+def test_an_executor_that_is_told_to_end_before_it_went_on_is_held_with_what_it_was_held_with(
+    one: OneWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one.fake.write_scripts({"late": {"by_thread": True, "steps": [WRITES, SPENT, DONE]}})
+    call = one.open("[[script:late]]")
+    assert one.work(call).status is Status.HELD  # type: ignore[union-attr]
+    held = row_of(one, call, "held")
+    with monkeypatch.context() as once:
+        once.setattr("workers.call.run.remove_left", lambda *_: one.worker.hands.tell_all("deadline"))
+        again = one.work(one.clear_hold(call))
+    assert again is not None and (again.status, again.reason) == (Status.HELD, "deadline")
+    told = row_of(one, call, "held")
+    assert (told.held_tree, told.input_state) == (held.held_tree, "delivered") and told.attempt == 1
+    ended = one.work(one.clear_hold(call))
+    assert ended is not None and ended.status is Status.COMPLETED and one.sent("thread/start") == 1
+
+
+@pytest.mark.req("R42")
+def test_an_executor_whose_files_moved_before_it_went_on_records_nobody_s_state_for_its_own(one: OneWorker) -> None:
+    one.fake.write_scripts({"late": {"by_thread": True, "steps": [WRITES, SPENT, DONE]}})
+    call = one.open("[[script:late]]")
+    one.work(call)
+    Path(str(row_of(one, call, "placed").worktree_path), "made.txt").write_text("somebody else was here")
+    again = one.work(one.clear_hold(call))
+    assert again is not None and (again.status, again.reason) == (Status.HELD, "held_state_changed")
+    assert row_of(one, call, "held").held_tree is None
+    assert isinstance(decide_held(one.rows(call), row_of(one, call, "held"), (call.path, call.position)), Live)
