@@ -114,6 +114,14 @@ class Deciding:
             decision = judge_held(decision, await self._prover.held(rows))
         return await self._settle(path, place, decision)
 
+    async def give_way(self, path: Path, place: Place, rows: Sequence[CallRow]) -> Decision:
+        """A held call was to go on in place, and where it stood that turned out not to be: it starts a suffix."""
+        end = rows[-1].detail
+        sentence = f"it was held and could not go on in place: {end.get('error')}"
+        again = live_again(rows, Failed("g", place, sentence, facts={"hold": end.get("reason")}))
+        # Its node was taken for one that stays as it is.
+        return await self._settle(path, place, replace(again, lost=True))
+
     async def _settle(self, path: Path, place: Place, decision: Decision) -> Decision:
         if isinstance(decision, Live):
             if decision.because is None:

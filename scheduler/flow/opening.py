@@ -26,7 +26,7 @@ from scheduler.resume.walk import walk
 from shared.base import ids
 from shared.journal.append import EndedCall, OpenCall
 from shared.journal.replay import read_call_result
-from shared.model.outcome import Ended, Status
+from shared.model.outcome import GIVES_WAY, Ended, Status
 from shared.model.rows import NewCallRow
 from shared.model.unpushed import tree_at_hold
 
@@ -141,7 +141,15 @@ class Positions:
         if isinstance(decision, Replay):
             return await self.acts.replay(decision)
         assert not isinstance(decision, Mismatch)
-        rows, before = await self._rows_at_end(decision, ask, path, place, detail), decision.rows
+        rows = await self._rows_at_end(decision, ask, path, place, detail)
+        if isinstance(decision, GoOn) and rows[-1].event == Status.HELD and rows[-1].detail.get("reason") in GIVES_WAY:
+            if (thread := standing_place(decision.rows)[0]) is not None:
+                # It was not gone on with: it stays an earlier process's.
+                self.history.threads[thread] = 0
+            decision = await self.deciding.give_way(path, place, rows)
+            assert not isinstance(decision, Mismatch)
+            rows = await self._rows_at_end(decision, ask, path, place, detail)
+        before = decision.rows
         while rows[-1].event == Status.SUPERSEDED:
             # Of an attempt that was opened here its own rows alone come back; the requests before it have ended too.
             before = sorted({row.seq: row for row in (*before, *rows)}.values(), key=lambda row: row.seq)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from shared.base.errors import Refused, StoreError, ThreadBusy, Unreadable, WorktreeError
 from shared.journal import artifacts
+from shared.model.outcome import HELD_HOST_LOST, HELD_STATE_CHANGED
 from shared.model.rows import NewCallRow
 from shared.model.sent_turn import SentTurn
 from workers.appserver import AppServerConnection, Thread, thread_source
@@ -76,7 +77,7 @@ def _recorded_answer(desk: Desk, digest: str) -> Verdict:
 def _take_directory(desk: Desk, call: AgentCall, directories: Directories, done: Progressed) -> None:
     placed = call.state.placed
     if placed is not None and placed.host not in (None, desk.host):
-        raise Held("host_lost", f"the held call stood on host {placed.host}, which was given up since")
+        raise Held(HELD_HOST_LOST, f"the held call stood on host {placed.host}, which was given up since")
     make_again(call, directories, desk)
     place = placed_before(call)
     assert place is not None and call.state.cleared is not None
@@ -86,7 +87,7 @@ def _take_directory(desk: Desk, call: AgentCall, directories: Directories, done:
     if place.worktree and held is not None:
         found = directories.snapshot(place.path)
         if found != held:
-            raise Held("held_state_changed", f"{place.path} holds {found} and not {held}, which it was held with")
+            raise Held(HELD_STATE_CHANGED, f"{place.path} holds {found} and not {held}, which it was held with")
     # From here on what stands there is known to be the call's, and its next end records it.
     done.place = place
     if not call.state.turns:

@@ -190,3 +190,26 @@ def test_every_attempt_of_a_call_whose_hosts_are_lost_one_after_the_other_is_a_r
     prepared = [row for row in field.calls(run_id, "prepared") if row.position == 2]
     assert [row.attempt for row in prepared] == [0, 1, 2, 3, 4, 5]
     assert [row.request_id for row in prepared] == [ids.request_id(run_id, prepared[0].call_id, n) for n in range(6)]
+
+
+@pytest.mark.req("R48", "RULE12", "R25")
+@pytest.mark.parametrize("reason", ["host_lost", "held_state_changed"])
+def test_a_held_call_that_cannot_go_on_where_it_stood_runs_again_in_the_same_resume(field, reason):
+    run_id = field.submit(LANE)
+    field.drive(held_once)
+    field.resume(run_id)
+    field.proofs = Verdicts()
+
+    def not_there(prepared):
+        if prepared.attempt == 0 and prepared.detail["prompt"] == "build":
+            return [NewCallRow("held", {"reason": reason, "error": "it is not there"})]
+        return work(prepared)
+
+    field.drive(not_there)
+    assert field.end(run_id)["result"] == [said("build"), said("fix")]
+    build, again = [row for row in field.calls(run_id, "prepared") if row.position == 1]
+    assert (again.attempt, again.request_id != build.request_id) == (2, True)
+    taken = superseded(field, run_id)["main:1"]
+    assert taken["condition"] == "g" and "it is not there" in taken["sentence"]
+    assert again.detail["boundary"]["held"] == [{"call": build.call_id, "tree": "p"}]
+    assert again.detail["boundary"]["because"]["condition"] == "g"
