@@ -15,6 +15,7 @@ from typing import Any
 
 from scheduler.guarding import may_push, shut_out
 from scheduler.lost_calls import HOST_LOST, why_not_again
+from scheduler.resume.suffix import left_directory
 from shared.journal import questions
 from shared.journal.database import Database
 from shared.journal.recovery import NotRecovered, load_claim, write_given_up
@@ -51,7 +52,8 @@ def settle_given_up(database: Database, host: str, rows: Sequence[CallRow]) -> d
     if may_push(database, [call]) and (error := shut_out(database, run, HOST_LOST)) is not None:
         return _unknown("guard_not_moved", f"{lost}; {error}; recover the call again when the hub is back")
     said = f"host {host} was given up; a resume of the run does the call again on another one"
-    facts = {"reason": HOST_LOST, "host": host, "was": rows[-1].detail.get("reason"), "sentence": said}
+    was = rows[-1].detail.get("reason")
+    facts = {"reason": HOST_LOST, "host": host, "was": was, "sentence": said, **left_directory(rows)}
     try:
         write_given_up(database, claim, host, _worker_of(rows), facts)
     except NotRecovered as error:

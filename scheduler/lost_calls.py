@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from scheduler.flow.dispatch import Dispatch
 from scheduler.flow.waiting import Inbox
 from scheduler.guarding import may_push, shut_out
+from scheduler.resume.suffix import left_directory
 from shared.base.errors import StoreError
 from shared.base.log import get_logger
 from shared.broker.names import AGENT_KIND
@@ -61,6 +62,7 @@ def plan_end(call: OpenCallState, role: Role | None, rows: Sequence[CallRow]) ->
     facts = {"reason": HOST_LOST, "host": host}
     if why is None:
         event, facts["sentence"] = "superseded", f"host {host} was given up; the call runs again on another one"
+        facts |= left_directory(rows)
     else:
         event, facts["error"] = "outcome_unknown", f"host {host} was given up after the call had sent something: {why}"
     row = NewCallRow(event, facts, role=call.role, label=call.label)

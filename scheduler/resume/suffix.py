@@ -10,7 +10,7 @@ Source: journal document, "The suffix".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -96,13 +96,17 @@ def superseded_row(doomed: Doomed, lineage: int, *, waits: bool = False) -> Ende
     """
     last = doomed.rows[-1]
     detail: dict[str, Any] = {"reason": SUPERSEDED_BY_RESUME, "lineage": lineage, **doomed.because.to_json()}
-    directory = own_directory_of(newest_request(doomed.rows))
-    if directory is not None:
-        detail["own_directory"] = directory
+    detail |= left_directory(doomed.rows)
     row = NewCallRow("superseded", detail, role=last.role, label=last.label)
     return EndedCall(
         last.call_id, last.path, last.position, last.kind, last.node_id, last.request_id, last.attempt, row, waits
     )
+
+
+def left_directory(rows: Sequence[CallRow]) -> Mapping[str, str]:
+    """The member of a row that takes a call's newest attempt back: the directory that goes with it, if one does."""
+    directory = own_directory_of(newest_request(rows))
+    return {} if directory is None else {"own_directory": directory}
 
 
 def held_trees(doomed: Iterable[Doomed]) -> dict[str, list[HeldTree]]:

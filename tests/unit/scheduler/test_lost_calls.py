@@ -55,3 +55,12 @@ def test_the_last_row_says_which_host_was_given_up_and_what_follows() -> None:
     again, unknown = plan_end(call, EXECUTOR, [_turn()]), plan_end(call, None, [_turn()])
     assert (again.row.event, again.row.detail["reason"], again.row.detail["host"]) == ("superseded", "host_lost", "h1")
     assert unknown.row.event == "outcome_unknown" and "role" in unknown.row.detail["error"]
+
+
+@pytest.mark.req("R38")
+def test_what_is_taken_back_names_the_directory_that_goes_with_it_and_what_is_unknown_names_none() -> None:
+    call = OpenCallState("c", "main", 1, "agent", "reviewer", None, None, "lost", None, None, True, 0, 0, 3, None, None)
+    placed = make_call_row(event="placed", host="h1", detail={"own_directory": "/state/calls/c/wt"})
+    reader = replace(EXECUTOR, sandbox="read-only")
+    assert plan_end(call, reader, [placed, _turn()]).row.detail["own_directory"] == "/state/calls/c/wt"
+    assert "own_directory" not in plan_end(call, None, [placed, _turn()]).row.detail
