@@ -103,6 +103,11 @@ class AgentCall:
         return Unpushed.read(held[-1]) if held and self.state.cleared is not None else None
 
     @property
+    def answer_digest(self) -> str | None:
+        """The answer of a call that goes on in place with nothing left to do but to push its work; else None."""
+        return self.unpushed.result if self.unpushed is not None else None
+
+    @property
     def earlier_pending(self) -> str | None:
         """The commit that the call's next state is made on: its last end's with a tree; None before the first.
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from shared.hub.refs import pending_ref, superseded_ref
+from shared.journal import runs
 from shared.journal.append import OpenCall
 from shared.model.boundary import HeldTree
 from shared.model.outcome import Status
@@ -117,6 +118,24 @@ def test_a_death_while_kept_work_is_pushed_sends_no_turn_either(one: OneWorker, 
     ended = one.work(cleared)
     assert ended is not None and (ended.status, ended.output) == (Status.COMPLETED, {"summary": "done"})
     assert git(one.hub, "rev-parse", pending_ref(one.run_id, call.call_id)) == kept.commit
+    assert one.sent("turn/start") == 1
+
+
+@pytest.mark.req("R41", "RULE9")
+def test_a_stop_that_meets_kept_work_before_it_is_pushed_leaves_it_to_the_next_resume(
+    one: OneWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, _ = refused(one, prompt(WRITES, DONE))
+    kept = kept_by(row_of(one, call, "held"))
+    cleared = one.clear_hold(call)
+    one.work_until_death(cleared, "after:push_requested")
+    runs.set_stop(one.database, one.run_id, "pause")
+    one.reincarnate()
+    monkeypatch.setattr(one.worker, "should_stop", lambda claim: "pause")
+    ended = one.work(cleared)
+    assert ended is not None and (ended.status, ended.reason) == (Status.HELD, "pause")
+    held = row_of(one, call, "held")
+    assert (held.attempt, held.input_state, kept_by(held)) == (cleared.attempt, "delivered", kept)
     assert one.sent("turn/start") == 1
 
 
