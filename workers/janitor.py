@@ -1,4 +1,4 @@
-"""The host's duty to remove what runs left that ended long ago, and to say what runs take on its disk.
+"""The host's duty to remove what runs left that ended long ago, to keep its mirrors small, and to say what runs take.
 
 Level triggered: a pass looks at what is there, so one that failed costs a period. What
 goes are means (worktrees, checkouts, refs and threads of the run); the target branches are the
@@ -24,6 +24,7 @@ from shared.journal.removals import GoOn, removing
 from workers.rollouts import remove_threads
 from workers.worker import Worker
 from workers.worktrees.clean import clean_host, runs_here
+from workers.worktrees.maintenance import maintain_mirrors
 
 _PERIOD_SECONDS = 600.0
 _HUBS_A_PASS = 20
@@ -53,6 +54,7 @@ class Janitor:
         worker = self._worker
         days = worker.settings.retention_days
         removed = self._clean_here(days) + self._clean_hubs(days) if days else 0
+        maintain_mirrors(worker.mirrors)
         used = disk_use(worker.settings.state_dir / "flow")
         draining.report_disk(worker.database, worker.host, used)
         if days:

@@ -91,6 +91,17 @@ def test_only_what_ended_long_ago_goes_from_host_mirror_and_hub(farm: Farm, tmp_
     assert git(host.hub, "rev-parse", "main")
 
 
+@pytest.mark.req("RULE39")
+def test_the_host_s_mirrors_are_looked_after_also_where_nothing_is_ever_removed(
+    farm: Farm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Mirrors] = []
+    monkeypatch.setattr(janitor, "maintain_mirrors", seen.append)
+    host = Host(farm, tmp_path, 0)
+    host.janitor.pass_once()
+    assert seen == [host.mirrors]
+
+
 @pytest.mark.req("DEF16", "RULE39")
 def test_app_servers_that_ended_long_ago_are_forgotten(farm: Farm, tmp_path: Path) -> None:
     host = Host(farm, tmp_path, 14)

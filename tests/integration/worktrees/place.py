@@ -71,7 +71,7 @@ class Place:
 
     def store(self, position: int, new: NewCallRow, kind: str = "agent", node: str | None = "n") -> CallRow:
         """A new row as the journal would hand it back."""
-        columns = {name: getattr(new, name) for name in NewCallRow.__struct_fields__ if name != "event"}
+        columns = {name: getattr(new, name) for name in NewCallRow.__dataclass_fields__ if name != "event"}
         return self.row(position, new.event, kind, node, **columns)
 
 
