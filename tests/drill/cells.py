@@ -101,8 +101,8 @@ def choose_real(cells: Iterable[Cell], count: int) -> list[Cell]:
 
 
 def choose_movable(cells: Iterable[Cell], scenarios: Mapping[str, Scenario]) -> list[Cell]:
-    """The cells whose flow can go on elsewhere at any point: those that lose no host or scheduler of their own."""
-    return [cell for cell in cells if not scenarios[cell.scenario].has_mishap]
+    """The cells whose flow can go on elsewhere at any point: a call to be recovered has all there is on its host."""
+    return [cell for cell in cells if not scenarios[cell.scenario].recover]
 
 
 def make_cells(words: Iterable[str], scenarios: Mapping[str, Scenario]) -> list[Cell]:

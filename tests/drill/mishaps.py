@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 from pathlib import Path
 
 from shared.journal import questions
@@ -19,8 +20,14 @@ from tests.waiting import wait_until
 class Mishaps:
     """Those of one cell. Shape: `lost` whether the scenario's own loss has happened."""
 
-    def __init__(self, farm: CellFarm, scenario: Scenario) -> None:
+    def __init__(self, farm: CellFarm, scenario: Scenario, *, wipe: bool = False) -> None:
+        """Prepare.
+
+        Args:
+            wipe: a host that is given up has lost its state directory.
+        """
         self.lost = False
+        self._wipe = wipe
         self._farm = farm
         self._scenario = scenario
         self._elsewhere: Elsewhere | None = None
@@ -35,7 +42,13 @@ class Mishaps:
             home = self._farm.directory / "state-h1" / "codex-home"
             self._elsewhere = Elsewhere(home / "thread-writer-locks" / f"{started.thread_id}.lock")
         if self._scenario.give_up:
-            lose_host(self._farm.database, "h1")
+            self.give_up_host("h1")
+
+    def give_up_host(self, host: str) -> None:
+        """Its worker was killed, and is not waited for."""
+        if self._wipe:
+            shutil.rmtree(self._farm.directory / f"state-{host}", ignore_errors=True)
+        lose_host(self._farm.database, host)
 
     def lose_scheduler(self, run_id: str) -> None:
         """The scheduler was killed: what goes with it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import time
 from contextlib import suppress
@@ -11,7 +10,7 @@ from typing import Any
 import psutil
 
 from shared.base.canonical import digest_json
-from shared.journal import loss, runs
+from shared.journal import runs
 from tests.drill.cells import Boundary, Cell, Fault
 from tests.drill.invariants import check_invariants
 from tests.drill.mishaps import Mishaps
@@ -95,7 +94,7 @@ class _CellRun:
         self._outcome = outcome
         self._place = farm.directory
         self._cancelled = scenario.cancel is None
-        self._mishaps = Mishaps(farm, scenario)
+        self._mishaps = Mishaps(farm, scenario, wipe=elsewhere)
         self._over_at: float | None = None
         self.run_id = ""
 
@@ -254,9 +253,8 @@ class _CellRun:
             with suppress(psutil.NoSuchProcess):
                 server.kill()
         self._worker.kill()
-        shutil.rmtree(self._farm.directory / f"state-{host}", ignore_errors=True)
-        loss.lose_host(self._farm.database, host)
-        self._worker = self._start("worker", "h2", again=True)
+        self._mishaps.give_up_host(host)
+        self._worker = self._start("worker", f"h{int(host.removeprefix('h')) + 1}", again=True)
 
     def _expire(self, victim: Process) -> None:
         """Freeze a process until it has been declared dead, then let it wake up."""

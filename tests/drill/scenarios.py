@@ -44,11 +44,6 @@ class Scenario:
     keep_directories: bool = False
     kinds: frozenset[str] | None = None
 
-    @property
-    def has_mishap(self) -> bool:
-        """Whether something is lost on the flow's own way, before the cell's fault."""
-        return bool(self.lose_host_at or self.lose_scheduler_at or self.recover or self.tamper)
-
 
 # These flows write one line where they can be taken over; it may be committed together with the end of the run.
 _AT_ITS_LOG = "before:log"
