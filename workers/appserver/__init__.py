@@ -41,7 +41,7 @@ from workers.appserver.connection import AppServerConnection
 from workers.appserver.guard import guard_schema, unwrap_answer
 from workers.appserver.limits import TurnError, Usage
 from workers.appserver.record import Progress, TurnEnd
-from workers.appserver.refusals import why_gone
+from workers.appserver.refusals import has_no_line, why_gone
 from workers.appserver.router import TurnCursor
 from workers.appserver.service import AppServerService
 from workers.appserver.threads import Thread, ThreadSettings, find_exposed, thread_source
@@ -62,6 +62,7 @@ __all__ = [
     "Usage",
     "find_exposed",
     "guard_schema",
+    "has_no_line",
     "make_transcript",
     "pick_answer",
     "thread_source",

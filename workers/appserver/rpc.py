@@ -31,15 +31,16 @@ _SCHEMA_MISMATCH = "ActiveTurnOutputSchemaMismatch"
 # All "not there" answers share one code with everything else: these texts are what tells them apart.
 _MISSING = ("thread not loaded: ", "no rollout found for thread id ", "thread not found: ")
 _BUSY = "already has an active writer"
+_TEXT_CHARACTERS = 500
 
 BeforeSend = Callable[[str, Mapping[str, Any]], None]
 
 
 def read_error(method: str, error: Mapping[str, Any]) -> HostError:
-    """The error class of a server's `error` member."""
+    """The error class of a server's `error` member; `facts["text"]` is what it said, whole."""
     code, text = error.get("code"), str(error.get("message", ""))
-    facts = {"code": code, "data": error.get("data"), "method": method}
-    sentence = f"the App Server refused {method}: {text[:500]}"
+    facts = {"code": code, "data": error.get("data"), "method": method, "text": text}
+    sentence = f"the App Server refused {method}: {_shortened(text)}"
     if code == OVERLOADED:
         return NotSent(f"the App Server is overloaded and did not take {method}", **facts)
     if code == _INTERNAL and _SCHEMA_MISMATCH in text:
@@ -49,6 +50,12 @@ def read_error(method: str, error: Mapping[str, Any]) -> HostError:
     if text.endswith(_BUSY):
         return ThreadBusy(sentence, **facts)
     return Refused(sentence, **facts)
+
+
+def _shortened(text: str) -> str:
+    """A text for people: what it is about stands at its beginning, and behind long paths what is wrong at its end."""
+    half = _TEXT_CHARACTERS // 2
+    return text if len(text) <= _TEXT_CHARACTERS else f"{text[:half]} … {text[-half:]}"
 
 
 class Rpc:

@@ -5,20 +5,17 @@ Source: facts of the App Server, "Server killed mid-turn"; settled conflicts of 
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass
 
 from shared.base.errors import EchoMismatch, Refused, ThreadBusy, ThreadMissing
 from shared.model.operation import read_marker
 from shared.model.sent_turn import SentTurn
-from workers.appserver import AppServerConnection, FullTurn, Thread, ThreadSettings
+from workers.appserver import AppServerConnection, FullTurn, Thread, ThreadSettings, has_no_line
 
 # The lock of a process that was just killed can outlive it by a moment.
 _BUSY_SECONDS = 5.0
 _RETRY_SECONDS = 0.1
-# A kill right after a thread's first turn was taken can leave its file without a line.
-_EMPTY_ROLLOUT = re.compile(r"rollout at .* is empty")
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ def take_thread(connection: AppServerConnection, wanted: ThreadSettings, thread_
                 raise
             time.sleep(_RETRY_SECONDS)
         except Refused as error:
-            if _EMPTY_ROLLOUT.search(str(error)):
+            if has_no_line(error):
                 return None
             raise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,30 @@ def test_a_reading_continuation_runs_in_the_directory_it_named(one: OneWorker, m
     assert str(own) in asked(model) and not Path(str(own)).exists()
     then = one.open(prompt(DONE), role="architect", node=None, context=one.goes_on(review))
     assert one.work(then).status is Status.COMPLETED  # type: ignore[union-attr]
+
+
+@pytest.mark.req("R35", "R36", "K42")
+@pytest.mark.parametrize(
+    ("left", "how"),
+    [
+        pytest.param(lambda lines: lines[:2], "fork", id="its turns are gone"),
+        pytest.param(lambda lines: [b"garbage", *lines[1:]], "fork", id="it begins with something else"),
+        pytest.param(lambda lines: [b"\0" * 4000], "continue", id="it is all zeros"),
+    ],
+)
+def test_a_thread_whose_file_was_damaged_is_followed_by_one_that_is_told_of_it(
+    one: OneWorker, model: ScriptedModel, left: Callable[[list[bytes]], list[bytes]], how: str
+) -> None:
+    build = one.open(prompt(WRITES, DONE, text="Build the thing."))
+    one.work(build)
+    one.worker.appserver.connection()._server.stop()
+    (rollout,) = (one.settings.state_dir / "codex-home" / "sessions").rglob("*.jsonl")
+    rollout.write_bytes(b"\n".join(left(rollout.read_bytes().split(b"\n"))) + b"\n")
+    suffix = {"boundary": one.boundary(), "lineage": 1} if how == "fork" else {}
+    context = one.goes_on(build, **({"how": how} if suffix else {}))
+    fix = one.open(prompt(FIXES, DONE, text="Mend the thing."), context=context, **suffix)
+    ended = one.work(fix)
+    assert ended is not None and ended.status is Status.COMPLETED, row_of(one, fix, "held").detail
+    assert row_of(one, fix, "conversation").detail["rung"] == "checkpoint"
+    said = asked(model)
+    assert said.index("Build the thing.") < said.index("What is asked now:") < said.index("Mend the thing.")

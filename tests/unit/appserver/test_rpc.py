@@ -173,7 +173,7 @@ def test_hooks_run_right_before_the_frame_and_what_they_raise_keeps_it_here(peer
 def test_an_error_is_read_into_the_class_a_caller_decides_by(code: int, text: str, kind: type[Exception]) -> None:
     error = read_error("m", {"code": code, "message": text, "data": {"d": 1}})
     assert type(error) is kind
-    assert error.facts == {"code": code, "data": {"d": 1}, "method": "m"}
+    assert error.facts == {"code": code, "data": {"d": 1}, "method": "m", "text": text}
 
 
 def test_time_in_the_queue_counts_towards_the_deadline(peer: Peer) -> None:
