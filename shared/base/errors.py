@@ -124,6 +124,10 @@ class GitTimeout(GitError):
     reason = "git_timeout"
 
 
+class NotOnHub(GitError):
+    """The hub was asked for an object, and none of its refs leads there."""
+
+
 class WorktreeError(CrwError):
     """A directory cannot be made, read or snapshotted: the call is held `worktree_failed`."""
 

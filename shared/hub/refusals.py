@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from shared.base.errors import GitError
+from shared.base.errors import GitError, NotOnHub
 
 _FLAGS = re.IGNORECASE | re.MULTILINE
 _LOCKED = r"unable to create '.*\.lock': file exists"
@@ -23,6 +23,8 @@ _FOR_GOOD = re.compile(
         (
             # Asked wrongly, and said before anything was sent.
             r"^(error|fatal): (src refspec .* does not match any|invalid refspec|bad object|not a valid object)",
+            # Asked for a ref that is not there.
+            r"^fatal: (couldn't|could not) find remote ref",
             r"^fatal: (transport '.*' not allowed|unable to find remote helper for|.* is not a valid remote helper)",
             # The hub is there and cannot be written in this way by anybody.
             r"^fatal: (ref updates aborted by hook|the receiving end does not support --atomic push)",
@@ -56,7 +58,7 @@ _NO_VERDICT = re.compile(f"{_FAILS}|{_LOCKED}", _FLAGS)
 
 def is_for_good(error: GitError) -> bool:
     """Whether the same command would fail in the same way until a person mends something."""
-    return _says(error, _FOR_GOOD)
+    return isinstance(error, NotOnHub) or _says(error, _FOR_GOOD)
 
 
 def is_doubtful(error: GitError) -> bool:

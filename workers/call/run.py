@@ -37,6 +37,7 @@ from workers.call.thread import PairRefused
 from workers.claim import CallStopped
 from workers.worker import Worker
 from workers.worktrees.directories import Directories
+from workers.worktrees.mirror import PatientMirrors
 
 log = get_logger()
 
@@ -49,7 +50,8 @@ def run_agent_call(claim: Claim, worker: Worker) -> None:
     """
     desk = Desk(worker, claim)
     call = load_agent_call(worker, claim)
-    directories = Directories(worker.mirrors, worker.settings.state_dir, call.spec, call.prepared)
+    mirrors = PatientMirrors(worker.mirrors, desk.should_stop)
+    directories = Directories(mirrors, worker.settings.state_dir, call.spec, call.prepared)
     done = Progressed()
     verdict = _work(desk, call, directories, done)
     verdict = check_repository(directories, done, verdict)

@@ -9,6 +9,7 @@ from shared.journal.append import Claim
 from shared.model.rows import NewCallRow
 from workers.ops.op import OpContext, find_op
 from workers.worker import Worker
+from workers.worktrees.mirror import PatientMirrors
 
 
 def run_op(claim: Claim, worker: Worker) -> None:
@@ -24,6 +25,10 @@ def run_op(claim: Claim, worker: Worker) -> None:
         raise FlowError(f"this worker does not know the op {claim.kind}")
     if claim.prepared_at is None:
         raise FlowError("the call has no prepared row")
+
+    def should_stop() -> str | None:
+        return worker.should_stop(claim)
+
     context = OpContext(
         claim=claim,
         spec=worker.load_spec(claim.run_id),
@@ -31,11 +36,11 @@ def run_op(claim: Claim, worker: Worker) -> None:
         append=lambda *rows: worker.writer.append(claim, *rows),
         note=lambda *rows: worker.writer.note(claim, *rows),
         node_rows=lambda: read.load_node(worker.database, claim.run_id, claim.node_id) if claim.node_id else [],
-        should_stop=lambda: worker.should_stop(claim),
+        should_stop=should_stop,
         may_send=lambda: worker.may_send(claim),
         host=worker.host,
         state_dir=worker.settings.state_dir,
-        mirrors=worker.mirrors,
+        mirrors=PatientMirrors(worker.mirrors, should_stop),
         prepared_at=claim.prepared_at,
     )
     result = op.run(context)

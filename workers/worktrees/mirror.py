@@ -10,16 +10,19 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from shared.base.errors import GitError, WorktreeError
+from shared.base.errors import NotOnHub, WorktreeError
 from shared.base.log import mask_url
 from shared.hub.git import Git
+from shared.hub.push import patiently
 from shared.hub.refs import run_namespace
 from workers.worktrees.lock import mirror_lock
 
 _LOCK_TIMEOUT_SECONDS = 900.0
+# A hub that is restarted or fails over is back before.
+_HUB_PATIENCE_SECONDS = 600.0
 # For whoever runs git in a worktree without our environment: the agent.
 _SETTINGS = {"gc.auto": "0", "maintenance.auto": "false", "core.fsync": "all"}
 _STALE_LOCKS = ("*.lock", "refs/**/*.lock", "worktrees/*/*.lock", "objects/info/*.lock")
@@ -41,7 +44,7 @@ class Mirrors:
         """The mirror of a hub, holding the commits needed; without `needs`, with the hub's branches of now.
 
         Raises:
-            GitError: the hub cannot be reached, or has none of its refs lead to a commit needed.
+            GitError: the hub cannot be reached. NotOnHub: none of its refs leads to a commit needed.
             WorktreeError: the mirror stayed locked.
         """
         mirror, wanted = self.path_of(hub_url), list(needs)
@@ -59,7 +62,7 @@ class Mirrors:
         """The mirror of a hub, holding a tree that a ref of the run carries there.
 
         Raises:
-            GitError: the hub cannot be reached, or its ref does not lead to the tree.
+            GitError: the hub cannot be reached. NotOnHub: its ref does not lead to the tree.
             WorktreeError: the mirror stayed locked.
         """
         mirror = self.path_of(hub_url)
@@ -71,7 +74,7 @@ class Mirrors:
             fetch = ("fetch", "--quiet", "--no-tags", "--force", "--no-write-fetch-head")
             self.git.run(mirror, *fetch, "--", hub_url, f"+{ref}:{ref}")
         if not self._has_tree(mirror, tree):
-            raise GitError(f"the hub's {ref} does not lead to the tree {tree}", ref=ref, tree=tree)
+            raise NotOnHub(f"the hub's {ref} does not lead to the tree {tree}", ref=ref, tree=tree)
         return mirror
 
     def _has_tree(self, mirror: Path, tree: str) -> bool:
@@ -105,7 +108,7 @@ class Mirrors:
         for commit in self._missing(mirror, needs):
             found = self.git.run(mirror, *fetch, "--", hub_url, commit, check=False)
             if found.exit_status != 0:
-                raise GitError(f"the hub has no commit {commit}", commit=commit, output=found.err)
+                raise NotOnHub(f"the hub has no commit {commit}", commit=commit, output=found.err)
 
     def sweep_stale_locks(self) -> list[Path]:
         """Remove lock files that a killed git left; only while no git of this host runs (at a worker's start).
@@ -123,3 +126,21 @@ class Mirrors:
                         raise WorktreeError(f"the stale lock {lock} cannot be removed: {error.strerror}") from None
                     removed.append(lock)
         return removed
+
+
+class PatientMirrors(Mirrors):
+    """The mirrors as one call has them: a hub that is away is waited for, for ten minutes."""
+
+    def __init__(self, mirrors: Mirrors, should_stop: Callable[[], object]) -> None:
+        super().__init__(mirrors.state_dir, mirrors.git)
+        self._should_stop = should_stop
+
+    def ensure(self, hub_url: str, run_id: str, needs: Iterable[str] = ()) -> Path:
+        """As for all calls."""
+        wanted, ensure = list(needs), super().ensure
+        return patiently(lambda: ensure(hub_url, run_id, wanted), self._should_stop, _HUB_PATIENCE_SECONDS)
+
+    def ensure_tree(self, hub_url: str, run_id: str, tree: str, ref: str) -> Path:
+        """As for all calls."""
+        ensure = super().ensure_tree
+        return patiently(lambda: ensure(hub_url, run_id, tree, ref), self._should_stop, _HUB_PATIENCE_SECONDS)

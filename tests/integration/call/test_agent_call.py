@@ -43,6 +43,20 @@ def test_an_executor_call_leaves_its_answer_and_its_tree_on_the_hub(one):
     assert (ended.meta.turns, ended.meta.repair, ended.meta.host) == (1, False, "h1")
 
 
+def test_a_call_whose_commit_is_on_a_hub_that_is_away_begins_when_it_is_back(one, tmp_path, monkeypatch):
+    away = one.hub.rename(tmp_path / "away")
+    told, mirror = one.worker.should_stop, one.worker.mirrors.path_of(str(one.hub))
+
+    def should_stop(claim):
+        if away.exists() and mirror.is_dir():
+            away.rename(one.hub)
+        return told(claim)
+
+    monkeypatch.setattr(one.worker, "should_stop", should_stop)
+    ended = one.run(prompt(WRITES, DONE))
+    assert ended.status is Status.COMPLETED and not away.exists()
+
+
 @pytest.mark.req("W15", "A05", "RULE12")
 def test_a_continuation_goes_on_in_the_same_thread_and_directory(one):
     first = one.open(prompt(WRITES, DONE))

@@ -45,6 +45,18 @@ def end_of(run: ScriptedRun, call: str) -> CallRow:
     return wait_until(ended, END_SECONDS, "the call's end")
 
 
+def test_an_op_whose_commit_is_on_a_hub_that_is_away_runs_when_it_is_back(farm: Farm, hub: Path) -> None:
+    worker = farm.start_worker("h1")
+    farm.wait_up(worker)
+    with closing(ScriptedRun(farm, **spec(hub))) as run:
+        head = head_of(run, hub)
+        away = hub.rename(hub.with_name("away.git"))
+        call = run.open(kind="verify", head=head, command="cat lane.txt")
+        wait_until(lambda: worker.said("hub_unreachable"), END_SECONDS, "the worker to wait for the hub")
+        away.rename(hub)
+        assert end_of(run, call).event == "completed"
+
+
 @pytest.mark.req("O01", "O02", "O15", "O17")
 def test_a_verify_is_announced_run_and_its_log_kept(farm: Farm, hub: Path) -> None:
     farm.wait_up(farm.start_worker("h1"))

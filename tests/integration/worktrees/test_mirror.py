@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from shared.base.errors import GitError, WorktreeError
+from shared.hub.refs import pending_ref
 from tests.integration.worktrees.place import RUN, Place
 from tests.repositories import commit_files, git
 from workers.worktrees.allocator import make_worktree, remove_worktree
 from workers.worktrees.lock import mirror_lock
+from workers.worktrees.mirror import PatientMirrors
 
 
 @pytest.fixture
@@ -54,6 +56,37 @@ def test_a_commit_that_no_ref_names_any_more_is_asked_for_by_its_id(place: Place
     place.mirrors.ensure(str(place.hub), RUN, [lost])
     with pytest.raises(GitError, match=r"the hub has no commit 0{40}"):
         place.mirrors.ensure(str(place.hub), RUN, ["0" * 40])
+
+
+def test_a_call_waits_for_a_hub_that_is_away(place: Place) -> None:
+    away = place.hub.rename(place.root / "away")
+    asked: list[str] = []
+
+    def come_back() -> None:
+        if not asked:
+            away.rename(place.hub)
+        asked.append("")
+
+    mirrors = PatientMirrors(place.mirrors, come_back)
+    assert mirrors.ensure(str(place.hub), RUN, [place.base]) == place.mirrors.path_of(str(place.hub))
+    assert asked
+
+
+@pytest.mark.parametrize("wanted", ["commit", "tree"])
+def test_a_call_waits_for_nothing_that_the_hub_has_not(place: Place, wanted: str) -> None:
+    place.mirrors.ensure(str(place.hub), RUN)
+    mirrors = PatientMirrors(place.mirrors, lambda: pytest.fail("it waits"))
+    with pytest.raises(GitError, match=r"the hub has no commit 0{40}|couldn't find remote ref"):
+        if wanted == "commit":
+            mirrors.ensure(str(place.hub), RUN, ["0" * 40])
+        else:
+            mirrors.ensure_tree(str(place.hub), RUN, "0" * 40, pending_ref(RUN, "c1"))
+
+
+def test_a_call_that_is_to_end_waits_for_no_hub(place: Place) -> None:
+    place.hub.rename(place.root / "away")
+    with pytest.raises(GitError):
+        PatientMirrors(place.mirrors, lambda: "cancel").ensure(str(place.hub), RUN)
 
 
 def test_branches_that_change_their_shape_on_the_hub_are_followed(place: Place) -> None:
