@@ -12,6 +12,7 @@ from shared.journal import claims
 from shared.journal.append import Claim
 from shared.journal.claims import Ask, Denied
 from shared.model.events import TERMINAL_WORDS
+from shared.model.outcome import CANCELLED
 from shared.model.rows import NewCallRow
 from workers.claim import CallStopped, Hand
 from workers.worker import Worker
@@ -78,7 +79,7 @@ class Caller:
         except CallStopped as stopped:
             self._stop(hand, claim, stopped.reason)
         except RunStopping:
-            self._stop(hand, claim, "cancel")
+            self._stop(hand, claim, CANCELLED)
         except StoreUnavailable as error:
             self._give_back(hand, claim, str(error))
         except FlowError as error:

@@ -70,6 +70,9 @@ def _show_run(farm: Farm, run: RunId, as_json: bool) -> None:
     spec = load_spec(farm.database, run)
     rows = load_lean(farm.database, run)
     view = RunView.of(run, rows)
+    if state.state != "ended":
+        # Somebody asked for a resume, and no scheduler has written a row of it yet.
+        view.open_again()
     able = _able_hosts(farm.database, spec.label) if view.open_calls else ()
     why = recover_words(rows)
     why |= {one.call_id: waiting_words(one, view.silent, able) for one in open_calls(farm.database, run)}

@@ -148,14 +148,17 @@ class RunView:
         else:
             self._add_event(row)
 
+    def open_again(self) -> None:
+        """The run is resumed: whatever ended it before is no longer so."""
+        self.status = self.error_kind = self.message = self.finished_at = None
+
     def _add_event(self, row: EventRow) -> None:
         if row.kind == "started":
             self.started_at = self.started_at or row.written_at
             # Whoever drives the run now asks anew.
             self.unanswered.clear()
             self.asks.clear()
-            # Resumed: whatever ended it before is no longer so.
-            self.status = self.error_kind = self.message = self.finished_at = None
+            self.open_again()
         elif row.kind == "phase":
             self.phase = str(row.data.get("name") or row.label or "")
         elif row.kind == "log":

@@ -17,6 +17,7 @@ from shared.base.errors import StoreUnavailable
 from shared.base.log import get_logger
 from shared.journal.read import Page
 from shared.model.events import TERMINAL_WORDS
+from shared.model.outcome import CANCELLED, Status
 from shared.model.rows import CallRow, Row
 
 _PAGE_ROWS = 2000
@@ -145,6 +146,9 @@ class Inbox:
             if known is None or row.attempt < self._attempts.get(row.call_id, 0):
                 continue
             known.append(row)
+            if row.event == Status.HELD and row.detail.get("reason") == CANCELLED:
+                # Its worker learned of the cancel before this process did: the script is to see no end of it.
+                self._on_stop()
             if row.event in TERMINAL_WORDS:
                 self._deliver(row.call_id, known)
         self._watch.seen_seq = self._seen

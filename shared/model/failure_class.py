@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from shared.base.errors import BudgetSpent, FlowError
-from shared.model.outcome import PAIR_REFUSED, REPOSITORY_CHANGED, RESULT_NOT_STORABLE, Ended, Status
+from shared.model.outcome import CANCELLED, PAIR_REFUSED, REPOSITORY_CHANGED, RESULT_NOT_STORABLE, Ended, Status
 
 # The server's codes (codexErrorInfo) of a failed turn.
 QUOTA_CODES = frozenset({"usageLimitExceeded", "sessionBudgetExceeded"})
@@ -53,7 +53,7 @@ _BY_REASON = {
     # The op was asked for what is not there.
     FlowError.reason: FailureClass.TASK,
     **dict.fromkeys(
-        ("host_infra_policy", PAIR_REFUSED, REPOSITORY_CHANGED, "cancel", "paused", "deadline", "idle"),
+        ("host_infra_policy", PAIR_REFUSED, REPOSITORY_CHANGED, CANCELLED, "paused", "deadline", "idle"),
         FailureClass.POLICY,
     ),
 }

@@ -20,6 +20,8 @@ REPOSITORY_CHANGED = "repository_changed"
 # A restored worktree changed before its first turn: its node stops for the run.
 RESTORE_MISMATCH = "restore_snapshot_mismatch"
 SUPERSEDED_BY_RESUME = "superseded_by_resume"
+# A worker ended the call since its run is to stop.
+CANCELLED = "cancel"
 # What kept a held call from going on in place was found only where it stood: it runs again from the boundary.
 HELD_HOST_LOST = "host_lost"
 HELD_STATE_CHANGED = "held_state_changed"

@@ -13,7 +13,7 @@ from typing import Any
 from shared.base.errors import GitError, HostError, RunStopping, ThreadMissing, WorktreeError
 from shared.base.log import get_logger
 from shared.journal import artifacts, read
-from shared.model.outcome import REPOSITORY_CHANGED, WORKTREE_FAILED
+from shared.model.outcome import CANCELLED, REPOSITORY_CHANGED, WORKTREE_FAILED
 from shared.model.rows import CallRow, NewCallRow
 from shared.model.unpushed import Unpushed
 from workers.appserver import AppServerConnection, Thread
@@ -143,7 +143,7 @@ def _not_kept(desk: Desk, verdict: Verdict, error: Exception) -> Verdict:
     if reason in ("lost", "worker_stopped"):
         raise CallStopped(reason) from error
     if isinstance(error, RunStopping):
-        reason = reason or "cancel"
+        reason = reason or CANCELLED
     return _held(verdict, reason or WORKTREE_FAILED, str(error))
 
 

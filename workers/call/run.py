@@ -20,7 +20,7 @@ from shared.base.errors import (
 from shared.base.log import get_logger
 from shared.journal.append import Claim
 from shared.model.call_state import Step
-from shared.model.outcome import RESULT_NOT_STORABLE
+from shared.model.outcome import CANCELLED, RESULT_NOT_STORABLE
 from workers.call.checkpoint import is_told_to_carry_on
 from workers.call.context import AgentCall, load_agent_call
 from workers.call.continuing import Rung, plan_conversation
@@ -100,7 +100,7 @@ def _work(desk: Desk, call: AgentCall, directories: Directories, done: Progresse
             "held", reason or error.reason, input_state=_input_state(call, done), facts={"error": str(error)}
         )
     except RunStopping:
-        return Verdict("held", "cancel", input_state=_input_state(call, done))
+        return Verdict("held", CANCELLED, input_state=_input_state(call, done))
     except BudgetSpent as error:
         done.turns_sent -= 1
         return Verdict("held", error.reason, input_state=_input_state(call, done), facts={"error": str(error)})

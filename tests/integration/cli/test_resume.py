@@ -70,6 +70,15 @@ def test_an_edited_script_other_arguments_and_another_repository_are_refused_bef
     assert crw("flow", "resume", ended, *same, "--no-wait").status == 0
 
 
+def test_a_run_whose_resume_no_scheduler_has_taken_up_is_not_shown_as_ended(crw: Crw, ended: str):
+    assert "state       completed" in crw("flow", "show", ended).out
+    assert crw("flow", "resume", ended, "--no-wait").status == 0
+    shown = crw("flow", "show", ended).out
+    assert "queued" in shown and "took" not in shown, shown
+    (record,) = crw("flow", "show", ended, "--json").records
+    assert (record["state"], record["status"]) == ("queued", None)
+
+
 @pytest.mark.req("X02", "J24", "R01")
 def test_a_resume_waits_for_the_end_and_its_status_is_the_run_s(crw: Crw, database: Database, ended: str, field: Field):
     def drive() -> None:

@@ -73,3 +73,19 @@ except BaseException:
     assert not issubclass(Stopped, Exception)
     assert field.end(run_id)["error_kind"] == "cancelled" and len(field.calls(run_id, "prepared")) == 1
     assert not field.events(run_id, "log")
+
+
+def test_a_call_that_its_worker_ended_for_the_cancel_is_no_failure_of_the_script(field):
+    run_id = field.submit(script("(await flow.crw.noop()).require()"))
+
+    async def during(ears):
+        while not field.kept:
+            await asyncio.sleep(0.02)
+        await asyncio.to_thread(runs.set_stop, field.database, run_id, "cancel")
+        # The worker looks at the stop more often than the scheduler does, which hears of the row alone.
+        field.hand_writer.append(field.kept[0], *ended("held", "cancel"))
+        ears.hear(run_id)
+
+    field.drive(lambda prepared: [], during)
+    end = field.end(run_id)
+    assert (end["status"], end["error_kind"]) == ("script_error", "cancelled")
