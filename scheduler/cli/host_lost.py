@@ -39,7 +39,7 @@ def command(name: str, yes: bool, as_json: bool) -> int:
         if not yes:
             for line in warning(host):
                 note(line)
-            if not click.confirm(f"Give host {name} up?", err=True):
+            if not _confirmed(name):
                 note("nothing was changed")
                 return 1
         taken = lose_host(farm.database, name)
@@ -58,6 +58,15 @@ def command(name: str, yes: bool, as_json: bool) -> int:
         for line in report(name, taken, errors):
             say(line)
     return 1 if errors else 0
+
+
+def _confirmed(name: str) -> bool:
+    try:
+        return click.confirm(f"Give host {name} up?", err=True)
+    except click.Abort as abort:
+        if isinstance(abort.__context__, EOFError):
+            raise UsageError(f"nobody is there to answer, and host {name} stays; give it up with --yes") from None
+        raise
 
 
 def find_host(farm: Farm, name: str) -> HostState:

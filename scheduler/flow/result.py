@@ -150,13 +150,17 @@ def _first_line(error: Any) -> str:
 
 
 def as_data(value: Any) -> Any:
-    """A script's value as JSON data: a call result, alone or nested, stands as its output."""
-    return _replace(value, lambda result: result.output)
+    """A script's value as JSON data: a call result, alone or nested, stands as its output.
+
+    Raises:
+        FlowError: it is nested too deeply to be looked through.
+    """
+    return _data(value, lambda result: result.output)
 
 
 def as_evidence(value: Any) -> Any:
-    """A script's value as a join's digest covers it."""
-    return _replace(value, lambda result: {"call": result.fingerprint()})
+    """A script's value as a join's digest covers it. Raises FlowError as `as_data` does."""
+    return _data(value, lambda result: {"call": result.fingerprint()})
 
 
 def as_ended(value: Any) -> Any:
@@ -164,6 +168,13 @@ def as_ended(value: Any) -> Any:
     if isinstance(value, CallResult):
         return value._ended
     return [as_ended(one) for one in value] if isinstance(value, (list, tuple)) else value
+
+
+def _data(value: Any, of_result: Callable[[CallResult], Any]) -> Any:
+    try:
+        return _replace(value, of_result)
+    except RecursionError:
+        raise FlowError("what was returned is nested too deeply for JSON, or holds itself; return it flatter") from None
 
 
 def _replace(value: Any, of_result: Callable[[CallResult], Any]) -> Any:

@@ -119,10 +119,13 @@ def _trees(record: NodeRecord) -> Mapping[str, str | None]:
 def _foreign(view: NodeView, facts: NodeFacts) -> Verdict:
     kept = [commit for commit in view.line.chain if commit in view.history]
     head = facts.head.commit if facts.head is not None else None
+    moved = head in view.line.chain
+    stands = "was moved back to" if moved else "is"
+    which = "where the node stood earlier" if moved else "which no row of the run made there"
     return Verdict(
         False,
         "foreign_commit",
-        f"HEAD of node {view.record.node}'s worktree is {short(head)}, which no row of the run made there; "
+        f"HEAD of node {view.record.node}'s worktree {stands} {short(head)}, {which}; "
         f"recorded is {short(view.line.end)}",
         {"head": head, "recorded": view.line.end, "last_in_history": kept[-1] if kept else None},
     )

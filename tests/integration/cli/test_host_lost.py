@@ -61,6 +61,16 @@ def test_it_asks_and_a_no_changes_nothing(
     assert state_of(database, "h1") == "up"
 
 
+def test_where_nobody_can_answer_it_says_what_to_type(
+    crw: Crw, journal: Farm, database: Database, monkeypatch: pytest.MonkeyPatch
+):
+    journal.new_worker("h1")
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    said = crw("host", "lost", "h1")
+    assert said.status == 2 and "nobody is there to answer, and host h1 stays; give it up with --yes" in said.err
+    assert state_of(database, "h1") == "up"
+
+
 @pytest.mark.req("K71")
 def test_a_host_that_nobody_knows_is_refused_with_those_there_are(crw: Crw, journal: Farm):
     journal.new_worker("h1")
