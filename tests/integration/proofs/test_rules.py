@@ -51,14 +51,16 @@ def test_a_commit_of_somebody_else_breaks_what_no_recorded_commit_carries(host: 
 
 def test_a_head_that_was_moved_back_to_a_commit_of_its_node_is_not_called_somebody_else_s(host: ProofHost) -> None:
     worktree = host.build(1, {"a.txt": "a\n"})
-    first = host.commit(2).commit_sha or ""
+    host.commit(2)
+    first = git(worktree, "rev-parse", "HEAD")
     host.fix(3, worktree, {"b.txt": "b\n"})
     host.commit(4)
+    host.fix(5, worktree, {"c.txt": "c\n"})
     foreign = commit_files(worktree, {}, "somebody")
     for head, words in ((first, "was moved back to"), (host.base, "was moved back to"), (foreign, "no row of the run")):
         git(worktree, "reset", "-q", "--soft", head)
-        (verdict,) = (one for one in host.prove().verdicts.values() if one.reason == "foreign_commit")
-        assert words in str(verdict.sentence), verdict
+        said = {str(one.sentence) for one in host.prove().verdicts.values() if one.reason == "foreign_commit"}
+        assert said and all(words in sentence for sentence in said), said
 
 
 @pytest.mark.req("P06", "P07", "P15")
