@@ -16,6 +16,7 @@ from datetime import datetime
 from scheduler.flow.api import Flow
 from scheduler.flow.deciding import Deciding
 from scheduler.flow.driving import run_script, unknown_nodes
+from scheduler.flow.ending import fault_of
 from scheduler.flow.failure import describe_failure
 from scheduler.flow.halt import Halt, Stopped
 from scheduler.flow.nodes import Nodes
@@ -91,7 +92,7 @@ def _end_of(task: asyncio.Task[object], halt: Halt, script: Script) -> str:
         return "the script cancelled itself"
     error = task.exception()
     if error is None:
-        return "completed"
+        return fault_of(task.result()) or "completed"
     if isinstance(error, Parked):
         return "goes_on"
     if isinstance(error, Stopped):

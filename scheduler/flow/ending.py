@@ -105,6 +105,15 @@ def mismatch_end(run_id: str, sentence: str) -> End:
     )
 
 
+def fault_of(result: Any) -> str | None:
+    """Why what main returned is no result of a run, in a sentence; None where it is one."""
+    try:
+        canonical_bytes(result)
+    except (TypeError, ValueError) as fault:
+        return f"main returned what is no JSON data: {fault}"
+    return None
+
+
 def end_of_script(run_id: str, main: asyncio.Task[Any], script: Script, history: History, *, asked: bool) -> End:
     """The end of a run whose script came to its own: a result, an error, or a record it did not come to.
 
@@ -117,11 +126,9 @@ def end_of_script(run_id: str, main: asyncio.Task[Any], script: Script, history:
     if error is not None:
         message, traceback = describe_failure(error, script)
         return End("script_error", "script", message, traceback)
-    try:
-        result = main.result()
-        canonical_bytes(result)
-    except (TypeError, ValueError) as fault:
-        return End("script_error", "script", f"main returned what is no JSON data: {fault}")
+    result = main.result()
+    if (fault := fault_of(result)) is not None:
+        return End("script_error", "script", fault)
     left = history.places_left()
     if left and not asked:
         return mismatch_end(run_id, mismatch_of_end(left).sentence)

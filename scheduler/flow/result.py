@@ -164,10 +164,21 @@ def as_evidence(value: Any) -> Any:
 
 
 def as_ended(value: Any) -> Any:
-    """An argument of an op: a call result, alone or in a list, stands as the end of its call."""
+    """An argument of an op: a call result, alone or in a list, stands as the end of its call.
+
+    Raises:
+        FlowError: it is nested too deeply to be looked through.
+    """
+    try:
+        return _ended(value)
+    except RecursionError:
+        raise FlowError("an argument is nested too deeply for JSON, or holds itself; give it flatter") from None
+
+
+def _ended(value: Any) -> Any:
     if isinstance(value, CallResult):
         return value._ended
-    return [as_ended(one) for one in value] if isinstance(value, (list, tuple)) else value
+    return [_ended(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _data(value: Any, of_result: Callable[[CallResult], Any]) -> Any:

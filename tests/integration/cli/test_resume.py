@@ -79,6 +79,17 @@ def test_a_run_whose_resume_no_scheduler_has_taken_up_is_not_shown_as_ended(crw:
     assert (record["state"], record["status"]) == ("queued", None)
 
 
+def test_a_plan_says_that_what_main_returns_is_no_result(crw: Crw, place: Path, field: Field):
+    write_files(place, {"set.py": "async def main(flow, args):\n    await flow.clock()\n    return {1, 2}\n"})
+    run = crw("flow", "start", "set.py", "--repo", "repo").out.split()[0]
+    field.drive(echo)
+    said = "main returned what is no JSON data: set is no JSON value"
+    assert field.end(run)["message"] == said
+    (plan,) = crw("flow", "resume", run, "--plan", "--json").records
+    assert plan["end"] == said
+    assert f"the script ends in an error on what is recorded: {said}" in crw("flow", "resume", run, "--plan").out
+
+
 @pytest.mark.req("X02", "J24", "R01")
 def test_a_resume_waits_for_the_end_and_its_status_is_the_run_s(crw: Crw, database: Database, ended: str, field: Field):
     def drive() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.flow.result import as_data, as_evidence
+from scheduler.flow.result import as_data, as_ended, as_evidence
 from shared.base.canonical import canonical_bytes
 from shared.base.errors import FlowError
 
@@ -31,3 +31,10 @@ def test_what_is_nested_too_deeply_or_holds_itself_is_refused_in_words(form) -> 
     for value in (deep, itself):
         with pytest.raises(FlowError, match="nested too deeply for JSON, or holds itself"):
             form(value)
+
+
+def test_an_argument_that_holds_itself_is_refused_in_words() -> None:
+    itself: list[object] = []
+    itself.append(itself)
+    with pytest.raises(FlowError, match="an argument is nested too deeply for JSON, or holds itself"):
+        as_ended(itself)
