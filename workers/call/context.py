@@ -112,15 +112,17 @@ class AgentCall:
         """The commit that the call's next state is made on: its last end's with a tree; None before the first.
 
         The pending ref named it, or was to. Where nothing but its push is left of a state, it is that very commit that
-        is made again, on the one before.
+        is made again, on the one before. What an earlier request left on its host alone counts for nothing: this one
+        may run on another host, which cannot have it.
         """
         ref, pushed, kept = pending_ref(self.claim.run_id, self.claim.call_id), None, None
+        in_place = {row.seq for row in self.rows}
         for row in self.history:
             if row.event == "push_requested" and row.detail.get("ref") == ref:
                 pushed = row.detail.get("commit")
             elif row.event in TERMINAL_WORDS and (row.pending_tree or row.held_tree):
                 kept = pushed
-            elif (unpushed := Unpushed.read(row)) is not None and unpushed.result is None:
+            elif row.seq in in_place and (unpushed := Unpushed.read(row)) is not None and unpushed.result is None:
                 kept = unpushed.commit
         return kept
 

@@ -161,3 +161,19 @@ def test_refused_work_that_gives_way_is_kept_where_it_is_and_stops_no_other_host
     else:
         assert held["ref"] == superseded_ref(one.run_id, 1, call.path, "n1", call.call_id)
         assert on_hub(one, held["ref"]) == "build"
+
+
+@pytest.mark.req("R48", "RULE9")
+def test_a_call_that_begins_again_elsewhere_needs_nothing_of_what_its_lost_host_alone_had(one: OneWorker) -> None:
+    one.fake.write_scripts({"late": {"by_thread": True, "steps": [WRITES, FAILS]}})
+    call, hook = refused(one, "Do it. [[script:late]]", "quota")
+    kept = kept_by(row_of(one, call, "held"))
+    assert kept.result is None
+    hook.unlink()
+    one.fake.write_scripts({"late": {"by_thread": True, "steps": [WRITES, DONE]}})
+    one.move("h2")
+    again = one.open_again(call, boundary=one.boundary(HeldTree(call.call_id, kept.tree, unpushed=True)))
+    one.farm.rows("update node_placements set host = 'h2' returning 1")
+    ended = one.work(again)
+    assert ended is not None and ended.status is Status.COMPLETED, ended
+    assert on_hub(one, pending_ref(one.run_id, call.call_id)) == "build"
