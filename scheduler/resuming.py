@@ -8,7 +8,7 @@ Source: journal document, "crw flow resume".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from shared.journal.runs import Reopened, RunState, load_spec, reopen, run_state
 from shared.model.spec import RunSpec
 
 _SHOWN = 12
+_NAMED, _NAME_CHARACTERS = 5, 40
 _NEW_RUN = "start a new run with 'crw flow start', or leave it out: the run has its own"
 
 
@@ -50,15 +51,29 @@ def check_same(spec: RunSpec, given: Given) -> None:
     if given.script is not None:
         _check_sources(spec, collect(given.script))
     if given.args is not None:
-        asked, was = digest_json(given.args()), digest_json(spec.args)
-        if asked != was:
-            raise UsageError(
-                f"these arguments are not the run's (sha-256 {asked[:_SHOWN]}, the run's {was[:_SHOWN]}); {_NEW_RUN}"
-            )
+        value = given.args()
+        if digest_json(value) != digest_json(spec.args):
+            raise UsageError(f"these arguments are not the run's: {_other_members(spec.args, value)}; {_NEW_RUN}")
     if given.repo is not None:
         asked = hub_name(given.repo)
         if asked != spec.hub:
             raise UsageError(f"the run is on {mask_url(spec.hub)}, not on {mask_url(asked)}; {_NEW_RUN}")
+
+
+def _other_members(was: Any, now: Any) -> str:
+    """Where two values differ: the names of the members, for they may be long, or secret; of other values digests."""
+    if not (isinstance(was, Mapping) and isinstance(now, Mapping)):
+        return f"sha-256 {digest_json(now)[:_SHOWN]}, the run's {digest_json(was)[:_SHOWN]}"
+    new, missing = sorted(now.keys() - was.keys()), sorted(was.keys() - now.keys())
+    other = sorted(name for name in was.keys() & now.keys() if digest_json(was[name]) != digest_json(now[name]))
+    told = (("differs", "differ", other), ("is missing", "are missing", missing), ("is new", "are new", new))
+    return ", ".join(f"{_listed(names)} {one if len(names) == 1 else many}" for one, many, names in told if names)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    shown = ", ".join(repr(name[:_NAME_CHARACTERS]) for name in names[:_NAMED])
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _check_sources(spec: RunSpec, sources: Sources) -> None:

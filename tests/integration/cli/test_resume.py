@@ -59,7 +59,9 @@ def test_an_edited_script_other_arguments_and_another_repository_are_refused_bef
     for words, said in [
         (("flow.py",), "an edited script is no resume: flow.py was edited (sha-256"),
         (("other.py",), "the run's script is flow.py, not other.py"),
-        (("--args", '{"goal": "h"}'), "these arguments are not the run's"),
+        (("--args", '{"goal": "h"}'), "these arguments are not the run's: 'goal' differs;"),
+        (("--args", '{"aim": 1}'), "these arguments are not the run's: 'goal' is missing, 'aim' is new;"),
+        (("--args", "[]"), "these arguments are not the run's: sha-256"),
         (("--repo", "else"), "the run is on"),
     ]:
         for more in ((), ("--plan",), ("--no-wait",)):
