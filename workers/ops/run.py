@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from shared.base.canonical import canonical_bytes
-from shared.base.errors import FlowError
+from shared.base.errors import FlowError, GitError, WorktreeError
 from shared.journal import read
 from shared.journal.append import Claim
 from shared.model.rows import NewCallRow
+from workers.claim import CallStopped
 from workers.ops.op import OpContext, find_op
 from workers.worker import Worker
 from workers.worktrees.mirror import PatientMirrors
@@ -19,6 +20,7 @@ def run_op(claim: Claim, worker: Worker) -> None:
 
     Raises:
         FlowError, CrwError: the op was refused or failed; the caller writes the terminal row.
+        CallStopped: it was told to end, also while it waited for its hub.
     """
     op = find_op(claim.kind)
     if op is None:
@@ -43,7 +45,14 @@ def run_op(claim: Claim, worker: Worker) -> None:
         mirrors=PatientMirrors(worker.mirrors, should_stop),
         prepared_at=claim.prepared_at,
     )
-    result = op.run(context)
+    try:
+        result = op.run(context)
+    except (WorktreeError, GitError) as error:
+        # What is stopped while the hub is away fails for that and for nothing else; a deadline leaves the hub's words.
+        reason = should_stop()
+        if reason in (None, "deadline"):
+            raise
+        raise CallStopped(reason) from error
     detail = {**result.facts, "request_id": claim.request_id, "input_digest": claim.prepared.get("input_digest")}
     output = canonical_bytes(dict(result.output))
     worker.writer.append(claim, NewCallRow("completed", detail, result=output, **result.columns))

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from shared.journal import artifacts
+from shared.broker.names import FARM_QUEUE
+from shared.journal import artifacts, runs
+from shared.model.outcome import CANCELLED
 from shared.model.rows import CallRow
 from tests.farm import Farm
 from tests.integration.workers.scripted_run import ScriptedRun
@@ -55,6 +57,35 @@ def test_an_op_whose_commit_is_on_a_hub_that_is_away_runs_when_it_is_back(farm: 
         wait_until(lambda: worker.said("hub_unreachable"), END_SECONDS, "the worker to wait for the hub")
         away.rename(hub)
         assert end_of(run, call).event == "completed"
+
+
+@pytest.mark.req("RULE22")
+def test_an_op_that_waits_for_its_hub_is_given_back_by_a_worker_that_stops(farm: Farm, hub: Path) -> None:
+    worker = farm.start_worker("h1")
+    farm.wait_up(worker)
+    with closing(ScriptedRun(farm, **spec(hub))) as run:
+        head = head_of(run, hub)
+        away = hub.rename(hub.with_name("away.git"))
+        call = run.open(kind="verify", head=head, command="cat lane.txt")
+        wait_until(lambda: worker.said("hub_unreachable"), END_SECONDS, "the worker to wait for the hub")
+        worker.terminate()
+        assert not farm.call_rows(run.run_id, "held"), "nobody asked the call to end"
+        away.rename(hub)
+        farm.wait_up(farm.start_worker("h1"))
+        run.send_again(call, FARM_QUEUE)
+        assert end_of(run, call).event == "completed"
+
+
+def test_an_op_that_waits_for_its_hub_ends_as_cancelled_with_its_run(farm: Farm, hub: Path) -> None:
+    worker = farm.start_worker("h1")
+    farm.wait_up(worker)
+    with closing(ScriptedRun(farm, **spec(hub))) as run:
+        head = head_of(run, hub)
+        hub.rename(hub.with_name("away.git"))
+        call = run.open(kind="verify", head=head, command="cat lane.txt")
+        wait_until(lambda: worker.said("hub_unreachable"), END_SECONDS, "the worker to wait for the hub")
+        runs.set_stop(farm.database, run.run_id, "cancel")
+        assert end_of(run, call).detail["reason"] == CANCELLED
 
 
 @pytest.mark.req("O01", "O02", "O15", "O17")
