@@ -85,7 +85,8 @@ def _event_words(row: EventRow) -> str:
         why = row.data.get("sentence") or row.data["reason"]
         return f"waits for host {row.data.get('host')} to say what is still there ({one_line(str(why), _TEXT_WIDTH)})"
     if row.kind == "host_answered":
-        return f"host {row.data.get('host')} said what is still there"
+        said = "was given up and is not asked any more" if row.data.get("given_up") else "said what is still there"
+        return f"host {row.data.get('host')} {said}"
     if row.kind == "waiting_for_host":
         return f"waits for host {row.data.get('host')}, which is silent"
     if row.kind == "escalation":

@@ -113,7 +113,7 @@ class HostQuestions:
             if found is None:
                 log.warning("effects_by_rows", run=self._run_id, host=host, why="host_lost")
             if found is None or "verdicts" in found:
-                wait.over()
+                wait.over(given_up=found is None)
                 return Answer.from_json(found) if found is not None else None
             if found.get("stale"):
                 raise RightLost(f"run {self._run_id} is driven under a later epoch than {self._epoch}")
@@ -162,7 +162,7 @@ class HostQuestions:
 
 
 class _Waiting:
-    """Says in rows that a host is waited for, that people should look, and that it answered; each once."""
+    """Says in rows that a host is waited for, that people should look, and that it answers or is lost; each once."""
 
     def __init__(self, host: str, note: Note) -> None:
         self._host = host
@@ -180,6 +180,6 @@ class _Waiting:
             self._escalated = True
             self._note(silent_host_escalation(self._host, [], waited_seconds))
 
-    def over(self) -> None:
+    def over(self, *, given_up: bool) -> None:
         if self._told:
-            self._note(NewEventRow("host_answered", {"host": self._host}))
+            self._note(NewEventRow("host_answered", {"host": self._host, **({"given_up": True} if given_up else {})}))

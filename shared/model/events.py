@@ -86,7 +86,7 @@ ROW_KINDS: dict[str, RowKind] = _table(
     RowKind("clock", _F, "the database's time that the script was given at this position"),
     RowKind("join_settled", _F, "all item paths of a join ended: the digest of their results"),
     RowKind("waiting_for_host", _F, "calls, or the proofs of a resume, wait for a host that is silent"),
-    RowKind("host_answered", _F, "a host that a resume waited for said what is still there"),
+    RowKind("host_answered", _F, "a host that a resume waited for said what is still there, or was given up"),
     RowKind("cancel_waiting", _F, "the cancelled run waits for the ops named here"),
     RowKind("forked", _R, "the run begins with rows of another: which run, where it was cut, and why there"),
     RowKind("started", _R, "a process began to drive the run: lineage, digests, backend"),

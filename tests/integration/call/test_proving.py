@@ -130,6 +130,26 @@ def test_a_silent_host_is_waited_for_by_name(one: OneWorker, monkeypatch: pytest
     assert asker.notes[0].data["host"] == "h1"
 
 
+@pytest.mark.req("K38", "RULE27")
+def test_a_silent_host_that_is_given_up_is_not_said_to_have_answered(
+    one: OneWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_questions, "_SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(host_questions, "_STANDING_SECONDS", 0.2)
+    call, _ = build(one)
+    asker = Asker(one)
+
+    async def resume() -> Verdict:
+        waiting = asyncio.create_task(asker.proving.verdict(one.rows(call)))
+        while not asker.notes:
+            await asyncio.sleep(0.05)
+        give_up_host(one)
+        return await waiting
+
+    assert asyncio.run(resume()).proven
+    assert asker.notes[-1].data == {"host": "h1", "given_up": True}
+
+
 @pytest.mark.req("K38")
 def test_who_only_looks_does_not_wait_for_ever(one: OneWorker) -> None:
     call, _ = build(one)

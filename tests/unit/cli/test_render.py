@@ -19,7 +19,7 @@ from scheduler.cli.render_call import (
 from scheduler.cli.render_rows import row_line, row_record
 from scheduler.cli.render_run import calls_table, facts_lines, run_facts, run_record
 from scheduler.cli.view import RunView
-from tests.factories import BEGIN, RUN, RunRows
+from tests.factories import BEGIN, RUN, RunRows, make_event_row
 from tests.unit.cli.test_view import built_lane
 
 NOW = BEGIN + timedelta(minutes=3)
@@ -110,6 +110,14 @@ def test_a_followed_row_is_one_line_and_the_chatter_is_left_out():
     assert lines[1].endswith("  main           == build ==")
     assert any("placed on h1" in line for line in lines)
     assert not any("user_message_seen" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"), [({}, "said what is still there"), ({"given_up": True}, "was given up and is not asked any more")]
+)
+def test_who_follows_hears_what_ended_the_waiting_for_a_host(data, said):
+    line = row_line(make_event_row(kind="host_answered", data={"host": "h1", **data}))
+    assert line is not None and line.endswith(f"host h1 {said}")
 
 
 def test_a_row_as_json_has_every_value_it_carries_but_no_result():
