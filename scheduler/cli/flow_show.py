@@ -73,7 +73,7 @@ def _show_run(farm: Farm, run: RunId, as_json: bool) -> None:
     if state.state != "ended":
         # Somebody asked for a resume, and no scheduler has written a row of it yet.
         view.open_again()
-    able = _able_hosts(farm.database, spec.label) if view.open_calls else ()
+    able = _able_hosts(farm.database, spec.label) if view.open_calls else {}
     why = recover_words(rows)
     why |= {one.call_id: waiting_words(one, view.silent, able) for one in open_calls(farm.database, run)}
     extra: dict[str, Any] = {
@@ -96,9 +96,10 @@ def _show_run(farm: Farm, run: RunId, as_json: bool) -> None:
         draw(calls_table(view, why, now))
 
 
-def _able_hosts(database: Database, label: str | None) -> list[str]:
-    """The living hosts that may take calls of a run with this label."""
-    return [host.host for host in list_hosts(database) if host.alive and (label is None or label in host.labels)]
+def _able_hosts(database: Database, label: str | None) -> dict[str, bool]:
+    """The living hosts that may take calls of a run with this label; whether they take new ones."""
+    living = (host for host in list_hosts(database) if host.alive and (label is None or label in host.labels))
+    return {host.host: host.state != "draining" for host in living}
 
 
 def _show_call(database: Database, call_id: str, transcript: bool, as_json: bool) -> None:

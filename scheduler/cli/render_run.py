@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -75,12 +75,12 @@ def calls_table(view: RunView, why: Mapping[str, str], now: datetime) -> Table:
     return drop_empty(Table(heads, tuple(rows), frozenset({"POS", "TURNS", "TOKENS", "TIME"})))
 
 
-def waiting_words(one: OpenCallState, silent: Mapping[str, str], able: Collection[str] | None = None) -> str:
+def waiting_words(one: OpenCallState, silent: Mapping[str, str], able: Mapping[str, bool] | None = None) -> str:
     """What a call that has not ended waits for.
 
     Args:
         silent: as the view of the run has it.
-        able: the living hosts that may take the run's calls, where that is known.
+        able: the living hosts that may take the run's calls, where that is known; false for one that drains.
     """
     if one.state == "claimed":
         return f"host {one.host}, which is silent" if one.call_id in silent else f"its worker on {one.host}"
@@ -91,7 +91,9 @@ def waiting_words(one: OpenCallState, silent: Mapping[str, str], able: Collectio
     if one.host:
         away = able is not None and one.host not in able
         return f"host {one.host}, which is not up" if away else f"a free slot on host {one.host}"
-    return "a worker: none is up that may take it" if able is not None and not able else "a free worker"
+    if able is None or any(able.values()):
+        return "a free worker"
+    return "a worker: those that are up drain" if able else "a worker: none is up that may take it"
 
 
 def status_words(call: CallView) -> str:

@@ -22,17 +22,19 @@ def open_call(**given: Any) -> OpenCallState:
 @pytest.mark.parametrize(
     ("call", "able", "words"),
     [
-        (open_call(), ["h1"], "a free worker"),
-        (open_call(), [], "a worker: none is up that may take it"),
-        (open_call(host="h1"), ["h1"], "a free slot on host h1"),
-        (open_call(host="h1"), ["h2"], "host h1, which is not up"),
-        (open_call(state="claimed", host="h1"), ["h1"], "its worker on h1"),
-        (open_call(state="claimed", host="h1", call_id="quiet"), ["h1"], "host h1, which is silent"),
-        (open_call(state="stranded", host="h1"), ["h1"], "host h1: its worker died after something was sent"),
-        (open_call(state="lost", host="h1"), [], "the scheduler: its host is lost"),
+        (open_call(), {"h1": True}, "a free worker"),
+        (open_call(), {}, "a worker: none is up that may take it"),
+        (open_call(), {"h1": False}, "a worker: those that are up drain"),
+        (open_call(), {"h1": False, "h2": True}, "a free worker"),
+        (open_call(host="h1"), {"h1": False}, "a free slot on host h1"),
+        (open_call(host="h1"), {"h2": True}, "host h1, which is not up"),
+        (open_call(state="claimed", host="h1"), {"h1": True}, "its worker on h1"),
+        (open_call(state="claimed", host="h1", call_id="quiet"), {"h1": True}, "host h1, which is silent"),
+        (open_call(state="stranded", host="h1"), {"h1": True}, "host h1: its worker died after something was sent"),
+        (open_call(state="lost", host="h1"), {}, "the scheduler: its host is lost"),
     ],
 )
-def test_an_open_call_says_what_it_waits_for(call: OpenCallState, able: list[str], words: str):
+def test_an_open_call_says_what_it_waits_for(call: OpenCallState, able: dict[str, bool], words: str):
     assert waiting_words(call, {"quiet": "h1"}, able) == words
 
 
