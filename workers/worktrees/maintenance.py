@@ -9,7 +9,11 @@ Source: rules of the protocol, 39.
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
+
+import psutil
 
 from shared.base.errors import GitError, WorktreeError
 from shared.base.log import get_logger
@@ -36,14 +40,39 @@ def maintain_mirrors(mirrors: Mirrors, loose_objects: int = _LOOSE_OBJECTS) -> l
     for mirror in sorted(path for path in mirrors.root.glob("*") if (path / "HEAD").is_file()):
         try:
             with mirror_lock(mirror, 0):
+                _drop_unfinished(mirror)
                 if _has_grown(mirrors, mirror, loose_objects):
-                    collect = ("gc", "--quiet", "--prune=2.weeks.ago")
-                    mirrors.git.run(mirror, *collect, timeout_seconds=_TIMEOUT_SECONDS)
+                    _collect(mirrors, mirror)
                     log.info("mirror_maintained", mirror=str(mirror))
                     done.append(mirror)
         except (GitError, WorktreeError) as error:
             log.info("mirror_not_maintained", mirror=str(mirror), why=str(error))
     return done
+
+
+def _collect(mirrors: Mirrors, mirror: Path) -> None:
+    try:
+        mirrors.git.run(mirror, "gc", "--quiet", "--prune=2.weeks.ago", timeout_seconds=_TIMEOUT_SECONDS)
+    except GitError:
+        _drop_unfinished(mirror)
+        raise
+
+
+def _drop_unfinished(mirror: Path) -> None:
+    """Remove the packs that nobody writes any more.
+
+    A git that is ended, or finds no room, leaves what it wrote by then. Left alone each try would add one that is as
+    large as the mirror, and a disk that was nearly full would stay full.
+    """
+    left = set(map(os.path.realpath, mirror.glob("objects/pack/tmp_pack_*")))
+    if not left:
+        return
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            left -= {file.path for file in process.open_files()}
+    for path in left:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def _has_grown(mirrors: Mirrors, mirror: Path, loose_objects: int) -> bool:
