@@ -133,14 +133,15 @@ class PatientMirrors(Mirrors):
 
     def __init__(self, mirrors: Mirrors, should_stop: Callable[[], object]) -> None:
         super().__init__(mirrors.state_dir, mirrors.git)
+        self._mirrors = mirrors
         self._should_stop = should_stop
 
     def ensure(self, hub_url: str, run_id: str, needs: Iterable[str] = ()) -> Path:
         """As for all calls."""
-        wanted, ensure = list(needs), super().ensure
+        wanted, ensure = list(needs), self._mirrors.ensure
         return patiently(lambda: ensure(hub_url, run_id, wanted), self._should_stop, _HUB_PATIENCE_SECONDS)
 
     def ensure_tree(self, hub_url: str, run_id: str, tree: str, ref: str) -> Path:
         """As for all calls."""
-        ensure = super().ensure_tree
+        ensure = self._mirrors.ensure_tree
         return patiently(lambda: ensure(hub_url, run_id, tree, ref), self._should_stop, _HUB_PATIENCE_SECONDS)
