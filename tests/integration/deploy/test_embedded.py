@@ -50,6 +50,22 @@ def test_a_committed_row_survives_a_kill(tmp_path):
             assert cursor.fetchone() == (7, "on")
 
 
+def test_a_start_waits_for_a_server_that_still_shuts_down(tmp_path, monkeypatch):
+    waited = []
+    with Postgres(tmp_path / "postgres") as former, closing(Postgres(tmp_path / "postgres")) as next_one:
+        wait = psutil.Process.wait
+
+        def stop_and_wait(process, seconds):
+            waited.append(process.pid)
+            former.stop()
+            return wait(process, seconds)
+
+        monkeypatch.setattr(psutil.Process, "wait", stop_and_wait)
+        started = former.child.pid
+        next_one.start()
+        assert waited == [started] and next_one.ended is None
+
+
 def test_valkey_keeps_its_queue_over_a_restart(tmp_path):
     with Valkey(tmp_path) as server:
         server.client().lpush("farm", "message")

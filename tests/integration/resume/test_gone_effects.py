@@ -78,7 +78,10 @@ def test_a_commit_that_somebody_took_away_is_made_again_and_nothing_else_is(hous
     git(worktree, "update-ref", "-d", commit_ref(run_id, "a", 2))
     (why,) = [one for one in crw("flow", "explain", run_id, "--json").records if one["position"] == "main/1[a]:3"]
     assert (why["resume"]["decision"], why["resume"]["condition"]) == ("live", "e")
-    assert "HEAD of node a's worktree is" in why["resume"]["sentence"] and why["resume"]["facts"]["last_in_history"]
+    assert (
+        "HEAD of node a's worktree was moved back to" in why["resume"]["sentence"]
+        and why["resume"]["facts"]["last_in_history"]
+    )
     before = sent(house)
     rows = resume(house, crw, run_id)
     assert house.end(run_id)["result"] == first, "the same trees"
