@@ -16,6 +16,9 @@ from dataclasses import dataclass, field
 from shared.base.errors import CrwError
 from shared.journal.append import Claim
 
+LEFT_TO_OTHERS = frozenset({"lost", "worker_stopped"})
+"""The reasons for which a call stops without an end of its own: somebody else has it, or goes on with it."""
+
 
 class CallStopped(CrwError):
     """The call was told to end early. `reason` says why: `lost`, `cancel`, `pause`, `deadline`, `worker_stopped`."""

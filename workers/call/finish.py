@@ -22,7 +22,7 @@ from workers.call.continuing import Conversation
 from workers.call.desk import Desk
 from workers.call.directory import Place
 from workers.call.ended import EndedTurn, is_gone
-from workers.claim import CallStopped
+from workers.claim import LEFT_TO_OTHERS, CallStopped
 from workers.worktrees.directories import Directories
 from workers.worktrees.keep import Keeping
 
@@ -140,7 +140,7 @@ def _not_kept(desk: Desk, verdict: Verdict, error: Exception) -> Verdict:
         CallStopped: this worker ends, or has lost the call; the tree stays for whoever goes on here.
     """
     reason = _stops(desk)()
-    if reason in ("lost", "worker_stopped"):
+    if reason in LEFT_TO_OTHERS:
         raise CallStopped(reason) from error
     if isinstance(error, RunStopping):
         reason = reason or CANCELLED

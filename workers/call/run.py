@@ -34,7 +34,7 @@ from workers.call.input import first_input
 from workers.call.leftovers import leave_directory, remove_left
 from workers.call.settle import Next, Unproven, go_on, recorded_checkpoint
 from workers.call.thread import PairRefused
-from workers.claim import CallStopped
+from workers.claim import LEFT_TO_OTHERS, CallStopped
 from workers.worker import Worker
 from workers.worktrees.directories import Directories
 from workers.worktrees.mirror import PatientMirrors
@@ -88,13 +88,13 @@ def _work(desk: Desk, call: AgentCall, directories: Directories, done: Progresse
         # Unsent, the claim goes back as it came; a worker that stops leaves the rest to its successor. What had been
         # held is held as before, with what its worktree holds.
         unsent = call.executes and call.state.cleared is None and not desk.claim.sent
-        if stopped.reason in ("lost", "worker_stopped") or unsent:
+        if stopped.reason in LEFT_TO_OTHERS or unsent:
             raise
         return Verdict("held", stopped.reason, input_state=_input_state(call, done))
     except (WorktreeError, GitError) as error:
         # What is stopped in the middle of making a directory, or of a push, fails for that and for nothing else.
         reason = desk.should_stop()
-        if reason in ("lost", "worker_stopped"):
+        if reason in LEFT_TO_OTHERS:
             raise CallStopped(reason) from error
         return Verdict(
             "held", reason or error.reason, input_state=_input_state(call, done), facts={"error": str(error)}

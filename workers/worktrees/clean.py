@@ -57,7 +57,7 @@ def clean_host(
 def runs_here(mirrors: Mirrors, state_dir: Path) -> set[str]:
     """The runs that have a directory or refs in a mirror on this host."""
     found = {path.name for path in run_directory(state_dir, "any").parent.glob("*")}
-    for mirror in (path for path in mirrors.root.glob("*") if (path / "HEAD").is_file()):
+    for mirror in mirrors.there():
         listed = mirrors.git.run(mirror, "for-each-ref", "--format=%(refname)", NAMESPACE + "/").line
         found |= {name.removeprefix(NAMESPACE + "/").split("/")[0] for name in listed.split("\n") if name}
     return found

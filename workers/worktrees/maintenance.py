@@ -37,7 +37,7 @@ def maintain_mirrors(mirrors: Mirrors, loose_objects: int = _LOOSE_OBJECTS) -> l
         loose_objects: above how many of them a mirror has grown.
     """
     done = []
-    for mirror in sorted(path for path in mirrors.root.glob("*") if (path / "HEAD").is_file()):
+    for mirror in mirrors.there():
         try:
             with mirror_lock(mirror, 0):
                 _drop_unfinished(mirror)

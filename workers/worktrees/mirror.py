@@ -36,6 +36,10 @@ class Mirrors:
         self.root = state_dir / "mirrors"
         self.git = git or Git()
 
+    def there(self) -> list[Path]:
+        """The mirrors that are there and whole, by path."""
+        return sorted(path for path in self.root.glob("*") if (path / "HEAD").is_file())
+
     def path_of(self, hub_url: str) -> Path:
         """Where the mirror of a hub is, or will be."""
         return self.root / hashlib.sha256(hub_url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -117,7 +121,7 @@ class Mirrors:
             WorktreeError: somebody holds a mirror's lock: an earlier worker is not gone.
         """
         removed = []
-        for mirror in sorted(path for path in self.root.glob("*") if (path / "HEAD").is_file()):
+        for mirror in self.there():
             with mirror_lock(mirror, 0):
                 for lock in (found for pattern in _STALE_LOCKS for found in mirror.glob(pattern)):
                     try:

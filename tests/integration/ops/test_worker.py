@@ -47,45 +47,46 @@ def end_of(run: ScriptedRun, call: str) -> CallRow:
     return wait_until(ended, END_SECONDS, "the call's end")
 
 
-def test_an_op_whose_commit_is_on_a_hub_that_is_away_runs_when_it_is_back(farm: Farm, hub: Path) -> None:
-    worker = farm.start_worker("h1")
-    farm.wait_up(worker)
-    with closing(ScriptedRun(farm, **spec(hub))) as run:
+class AtAnAwayHub:
+    """A worker in the middle of a `verify` whose commit is on a hub that is away, and waits for that."""
+
+    def __init__(self, farm: Farm, run: ScriptedRun, hub: Path) -> None:
+        self.worker = farm.start_worker("h1")
+        farm.wait_up(self.worker)
         head = head_of(run, hub)
-        away = hub.rename(hub.with_name("away.git"))
-        call = run.open(kind="verify", head=head, command="cat lane.txt")
-        wait_until(lambda: worker.said("hub_unreachable"), END_SECONDS, "the worker to wait for the hub")
-        away.rename(hub)
-        assert end_of(run, call).event == "completed"
+        self._hub, self._away = hub, hub.rename(hub.with_name("away.git"))
+        self.call = run.open(kind="verify", head=head, command="cat lane.txt")
+        wait_until(lambda: self.worker.said("hub_unreachable"), END_SECONDS, "the worker to wait for the hub")
+
+    def come_back(self) -> None:
+        """The hub is there again."""
+        self._away.rename(self._hub)
+
+
+def test_an_op_whose_commit_is_on_a_hub_that_is_away_runs_when_it_is_back(farm: Farm, hub: Path) -> None:
+    with closing(ScriptedRun(farm, **spec(hub))) as run:
+        waiting = AtAnAwayHub(farm, run, hub)
+        waiting.come_back()
+        assert end_of(run, waiting.call).event == "completed"
 
 
 @pytest.mark.req("RULE22")
 def test_an_op_that_waits_for_its_hub_is_given_back_by_a_worker_that_stops(farm: Farm, hub: Path) -> None:
-    worker = farm.start_worker("h1")
-    farm.wait_up(worker)
     with closing(ScriptedRun(farm, **spec(hub))) as run:
-        head = head_of(run, hub)
-        away = hub.rename(hub.with_name("away.git"))
-        call = run.open(kind="verify", head=head, command="cat lane.txt")
-        wait_until(lambda: worker.said("hub_unreachable"), END_SECONDS, "the worker to wait for the hub")
-        worker.terminate()
+        waiting = AtAnAwayHub(farm, run, hub)
+        waiting.worker.terminate()
         assert not farm.call_rows(run.run_id, "held"), "nobody asked the call to end"
-        away.rename(hub)
+        waiting.come_back()
         farm.wait_up(farm.start_worker("h1"))
-        run.send_again(call, FARM_QUEUE)
-        assert end_of(run, call).event == "completed"
+        run.send_again(waiting.call, FARM_QUEUE)
+        assert end_of(run, waiting.call).event == "completed"
 
 
 def test_an_op_that_waits_for_its_hub_ends_as_cancelled_with_its_run(farm: Farm, hub: Path) -> None:
-    worker = farm.start_worker("h1")
-    farm.wait_up(worker)
     with closing(ScriptedRun(farm, **spec(hub))) as run:
-        head = head_of(run, hub)
-        hub.rename(hub.with_name("away.git"))
-        call = run.open(kind="verify", head=head, command="cat lane.txt")
-        wait_until(lambda: worker.said("hub_unreachable"), END_SECONDS, "the worker to wait for the hub")
+        waiting = AtAnAwayHub(farm, run, hub)
         runs.set_stop(farm.database, run.run_id, "cancel")
-        assert end_of(run, call).detail["reason"] == CANCELLED
+        assert end_of(run, waiting.call).detail["reason"] == CANCELLED
 
 
 @pytest.mark.req("O01", "O02", "O15", "O17")
